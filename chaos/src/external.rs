@@ -3,9 +3,9 @@
 use cluster_config::{Role, Topology, TopologyKind};
 
 use crate::faults::engine::Engine;
-use crate::faults::{FaultKind, find};
+use crate::faults::{self, FaultKind, find};
 use crate::hooks::Hooks;
-use crate::scenario::{FaultSpec, On, Scenario, Who, parse_on};
+use crate::scenario::{FaultSpec, On, Scenario, When, Who, parse_on, when_on_redis_alone};
 
 /// What the owner of the servers allows.
 #[derive(Debug, Clone)]
@@ -96,6 +96,12 @@ fn possible(
     hooks: &Hooks,
 ) -> Result<(), String> {
     let name = kind.name;
+    if !allowed.topology.kind.is_redis() {
+        if let When::OnMessage(_) = fault.when {
+            return Err(when_on_redis_alone(allowed.topology.kind));
+        }
+        faults::allowed(kind, allowed.topology, &fault.on, &fault.with)?;
+    }
     if kind.hits.link() {
         if allowed.named_by_address {
             return Err(format!(
@@ -120,7 +126,7 @@ fn possible(
 
 /// A proxy stands between clients and servers only, and only where servers announce no addresses of their own.
 fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
-    if !matches!(topology.kind, TopologyKind::Single | TopologyKind::Masters) {
+    if topology.kind.announces_addresses() {
         return Err(format!(
             "`{name}` needs proxies, which clients of somebody else's {} servers would pass by, since those announce \
              addresses of their own; take a `single` or `masters` target for it",
@@ -138,7 +144,7 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
         }),
     };
     let replicas = topology.count(Role::Replica) > 0;
-    if servers_alone && (replicas || topology.kind == TopologyKind::Single) {
+    if servers_alone && (replicas || topology.kind != TopologyKind::Masters) {
         return Err(format!(
             "`{name}` on `{on}`: links between somebody else's servers do not pass through here; only those of clients do"
         ));

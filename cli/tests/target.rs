@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use support::{Server, code, locklab, run, stderr, stdout};
 
@@ -189,14 +189,11 @@ fn servers_beyond_this_machine_need_their_owners_word() {
     assert_eq!(code(&nobody), 69, "{}", stderr(&nobody));
 }
 
-#[test]
-fn servers_that_speak_tls_are_steered_over_tls() {
-    let dir = tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap();
-    let dir = dir.path();
+/// Servers that are somebody else's to the run under test, and their URL; none where they cannot be started.
+fn up(dir: &Path, what: &[&str]) -> (Child, String) {
     let mut theirs = locklab(dir)
-        .args(["up", "single", "--tls"])
+        .arg("up")
+        .args(what)
         .env("XDG_RUNTIME_DIR", dir)
         .stdout(Stdio::piped())
         .spawn()
@@ -204,7 +201,111 @@ fn servers_that_speak_tls_are_steered_over_tls() {
     let mut url = String::new();
     let out = theirs.stdout.take().unwrap();
     BufReader::new(out).read_line(&mut url).unwrap();
-    let url = url.trim();
+    (theirs, url.trim().to_owned())
+}
+
+/// What clients and proxies can do to them is done; what their owner alone can do, and what Redis alone has, is refused.
+#[cfg(feature = "baselines")]
+fn another_systems_servers(kind: &str, subject: &str) {
+    let dir = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let dir = dir.path();
+    let (mut theirs, url) = up(dir, &[kind]);
+    if url.is_empty() {
+        return support::skipped(&format!("{kind} does not start here"));
+    }
+    let with = ["--subject", subject];
+    let bit = |faults: &str| {
+        scenario(dir, faults);
+        let text = fs::read_to_string(dir.join("theirs.toml")).unwrap();
+        let text = text
+            .replace("1500ms", "3s")
+            .replace("single", kind)
+            .replace("[lock]", &format!("[lock]\nsubject = \"{subject}\""));
+        fs::write(dir.join("theirs.toml"), text).unwrap();
+        let output = chaos(dir, &url, &with);
+        assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+        assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
+        let run: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(run["scenarios"][0]["topology"], kind);
+        assert!(!stderr(&output).contains("may have stayed"));
+    };
+    let all = if kind.ends_with('3') {
+        "n1, n2, n3"
+    } else {
+        "n1"
+    };
+    bit(&format!(
+        "[[faults]]\nat = \"500ms\"\nfor = \"500ms\"\nfault = \"partition\"\non = \"client 1 | {all}\"\n"
+    ));
+    bit("[[faults]]\nat = \"500ms\"\nfor = \"300ms\"\nfault = \"pause\"\non = \"holder\"\n");
+    for (fault, why) in [
+        ("fault = \"kill\"", "[hooks] kill ="),
+        ("fault = \"flushall\"", "is for Redis alone"),
+    ] {
+        scenario(
+            dir,
+            &format!("[[faults]]\nat = \"1s\"\non = \"master\"\n{fault}\n"),
+        );
+        let refused = chaos(dir, &url, &with);
+        assert_eq!(code(&refused), 65, "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+    scenario(dir, "");
+    let of_redis = chaos(dir, &url, &["--subject", "lock-core:fenced"]);
+    assert_eq!(code(&of_redis), 64, "{}", stderr(&of_redis));
+    assert!(stderr(&of_redis).contains("is no lock of"));
+
+    support::signal(&theirs, nix::sys::signal::Signal::SIGINT);
+    assert_eq!(theirs.wait().unwrap().code(), Some(0));
+    let gone = chaos(dir, &url, &with);
+    assert_eq!(code(&gone), 69, "{}", stderr(&gone));
+}
+
+#[cfg(feature = "baselines")]
+#[test]
+fn somebody_elses_etcd_is_tried_like_redis() {
+    another_systems_servers("etcd", "etcd:lock");
+    another_systems_servers("etcd-3", "etcd:lock");
+}
+
+#[cfg(feature = "baselines")]
+#[test]
+fn somebody_elses_zookeeper_is_tried_like_redis() {
+    another_systems_servers("zookeeper", "zookeeper:ephemeral");
+    another_systems_servers("zookeeper-3", "zookeeper:ephemeral");
+}
+
+#[cfg(feature = "baselines")]
+#[test]
+fn somebody_elses_databases_are_tried_like_redis() {
+    another_systems_servers("mysql", "mysql:row");
+    another_systems_servers("postgres", "postgres:row");
+}
+
+#[test]
+fn what_is_wrong_with_another_systems_url_is_said_without_its_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    scenario(dir.path(), "");
+    for (url, why) in [
+        ("etcd://127.0.0.1:1,127.0.0.1:2", "take 1 or 3"),
+        ("zookeeper://192.0.2.1", "--yes-this-is-mine"),
+    ] {
+        let output = chaos(dir.path(), url, &[]);
+        assert_eq!(code(&output), 64, "{}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn servers_that_speak_tls_are_steered_over_tls() {
+    let dir = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let dir = dir.path();
+    let (mut theirs, url) = up(dir, &["single", "--tls"]);
+    let url = url.as_str();
     assert!(url.starts_with("rediss://"), "{url}");
 
     scenario(

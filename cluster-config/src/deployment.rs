@@ -131,9 +131,6 @@ impl Deployment {
     /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a majority of
     /// independent masters. Connections are kept, so that asking often is cheap.
     pub async fn probe(&self, lock: &str, timeout: Duration) -> bool {
-        if let Some(system) = self.topology.kind.system() {
-            return system.writes(&self.nodes, timeout).await;
-        }
         self.prober
             .probe(self.topology.kind, &self.nodes, lock, timeout)
             .await
@@ -168,11 +165,12 @@ impl Deployment {
     /// What a node says that it is, by its INFO: `redis-7.0.15`, `valkey-9.1.2`, `dragonfly-1.25.0`.
     pub async fn serves(&self, node: &str) -> Result<String, ClusterError> {
         if self.topology.kind.system().is_some() {
-            return Ok(format!(
-                "{}-{}",
-                self.topology.kind.server(),
-                self.server_version
-            ));
+            let (name, version) = (self.topology.kind.server(), &self.server_version);
+            return Ok(match version.as_str() {
+                // Somebody else's, which nobody asked.
+                "" => name.to_owned(),
+                version => format!("{name}-{version}"),
+            });
         }
         let info = self.command(node, &["INFO", "server"]).await?;
         wire::server_name(&info).ok_or_else(|| failed!("{node} does not say which server it is"))

@@ -73,7 +73,9 @@ pub use access::{Access, Dial};
 pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
-pub use external::{External, ExternalTarget, Handshake, SecureStream, Secured, resolve_host};
+pub use external::{
+    External, ExternalTarget, Handshake, SecureStream, Secured, Writer, resolve_host,
+};
 pub use isolate::{Isolation, PacketEffect, PacketGuard, isolate, isolation};
 pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{ProcessId, children, local_addresses, process_state};

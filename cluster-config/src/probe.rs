@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use crate::access::Dial;
 use crate::slot::probe_key;
 use crate::wire::Failure;
-use crate::{Node, Role, TopologyKind, wire};
+use crate::{Node, Role, TopologyKind, Writer, wire};
 
 /// Connections kept between probes, and the node that took the last write.
 pub(crate) struct Prober {
@@ -23,16 +23,19 @@ pub(crate) struct Prober {
     prefix: String,
     connections: Mutex<BTreeMap<SocketAddr, MultiplexedConnection>>,
     last_writer: Mutex<Option<String>>,
+    /// Who writes in its place to somebody else's servers that are not Redis.
+    writer: Option<Arc<dyn Writer>>,
 }
 
 impl Prober {
     /// For servers whose sentinels know the master by this name; writes keys that begin with `prefix`.
-    pub(crate) fn new(master_name: &str, prefix: &str) -> Prober {
+    pub(crate) fn new(master_name: &str, prefix: &str, writer: Option<Arc<dyn Writer>>) -> Prober {
         Prober {
             master_name: master_name.to_owned(),
             prefix: prefix.to_owned(),
             connections: Mutex::default(),
             last_writer: Mutex::default(),
+            writer,
         }
     }
 
@@ -45,6 +48,12 @@ impl Prober {
         timeout: Duration,
     ) -> bool {
         let key = probe_key(&self.prefix, lock);
+        if let Some(writer) = &self.writer {
+            return writer.writes(&key, timeout).await;
+        }
+        if let Some(system) = kind.system() {
+            return system.writes(nodes, timeout).await;
+        }
         let attempt = async {
             match kind {
                 TopologyKind::Masters => self.majority(nodes, &key, timeout).await,

@@ -252,6 +252,7 @@ mod external {
             user: None,
             password: None,
             database: 0,
+            writer: None,
         }
     }
 

@@ -16,7 +16,7 @@ mod steps;
 
 use std::sync::Arc;
 
-pub use baselines::{is_loopback, of_system, remove_keys, system_of};
+pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
 pub use mixed::{Mixed, turn};
 use results::nearest;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_config::Topology;
 use cluster_config::input::{Section, float, integer, shown};
+use cluster_config::{Topology, TopologyKind};
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
@@ -138,10 +138,7 @@ fn when(
     if let Some(text) = &table.when {
         let (topology, clients) = (topology?, load.clients);
         if !topology.kind.is_redis() {
-            let problem = format!(
-                "`when` waits for commands and replies of Redis, which `{}` has not",
-                topology.kind
-            );
+            let problem = when_on_redis_alone(topology.kind);
             section.problems.add(section.span("when"), problem);
             return None;
         }
@@ -159,6 +156,11 @@ fn when(
         return None;
     }
     Some(When::AtNs(values::nanoseconds(at)))
+}
+
+/// Why `when` is refused on servers of another system.
+pub(crate) fn when_on_redis_alone(kind: TopologyKind) -> String {
+    format!("`when` waits for commands and replies of Redis, which `{kind}` has not")
 }
 
 pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {

@@ -18,6 +18,7 @@ use cluster_config::{Topology, TopologyKind};
 use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
+pub(crate) use faults::when_on_redis_alone;
 pub use faults::{FaultSpec, Setting, Settings, When};
 pub use file::{Audit, DrawnOperation, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;

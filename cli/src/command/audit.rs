@@ -98,6 +98,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let subject = bench::subjects::find(name).map_err(exit::usage)?;
         systems.insert(subject.system().map(str::to_owned));
     }
+    let target = options.own.target.as_deref();
+    if let Some(system) = target.and_then(bench::subjects::system_of) {
+        systems = BTreeSet::from([Some(system.to_owned())]);
+    }
     let (suite, sources) = suite(&options, &systems)?;
     let mine = options.own.yes_this_is_mine;
     if let Some(url) = &options.own.target {

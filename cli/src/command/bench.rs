@@ -450,7 +450,7 @@ pub(crate) fn allow(target: &Target, mine: bool) -> anyhow::Result<()> {
 }
 
 /// The same for a URL, which may be of another system.
-fn allow_url(url: &str, mine: bool) -> anyhow::Result<()> {
+pub(crate) fn allow_url(url: &str, mine: bool) -> anyhow::Result<()> {
     match bench::subjects::system_of(url) {
         None => allow(&crate::args::target(url)?, mine),
         Some(_) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::clock::Reference;
+use bench::subjects::system_of;
 use chaos::faults::engine::Engine;
 use chaos::plan::Plan;
 use chaos::run::shared::{Together, harms_servers, judge_whole, not_shareable, record_part};
@@ -76,10 +77,14 @@ impl ShareArgs {
         }
         let reference = match (&self.reference, &own.target) {
             (Some(reference), _) => reference,
-            (None, Some(target)) if !harms_servers(&plan, engine.is_some()) => target,
+            (None, Some(target))
+                if system_of(target).is_none() && !harms_servers(&plan, engine.is_some()) =>
+            {
+                target
+            }
             _ => {
                 return Err(no(
-                    "faults are on the target's servers; name a server that no fault touches with --reference",
+                    "the parts meet at a Redis server that no fault touches, and the target is none; name one with --reference",
                 ));
             }
         };

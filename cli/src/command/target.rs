@@ -1,11 +1,13 @@
 //! Somebody else's servers by URL, and which scenarios may run on them.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bench::subject::{AcquireEnd, AcquireRequest, ConnectTo, Connected, ReleaseEnd};
 use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::faults::FAULTS;
 use chaos::faults::engine::Engine;
@@ -13,12 +15,12 @@ use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Server,
-    Topology, TopologyKind, resolve_host,
+    Topology, TopologyKind, Writer, resolve_host,
 };
 use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
 
-use super::bench::allow;
+use super::bench::{allow, allow_url, subject_error};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -121,6 +123,10 @@ impl Handshake for OverTls {
 
 /// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
 pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
+    if let Some(system) = bench::subjects::system_of(url) {
+        allow_url(url, mine)?;
+        return of_system(system, url, mine).await;
+    }
     let target = crate::args::target(url)?;
     allow(&target, mine)?;
     if let Some(Endpoint::Unix(path)) = target.endpoints().first() {
@@ -130,6 +136,90 @@ pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> 
         )));
     }
     found(url, &target, mine).await
+}
+
+/// The same for servers of another system. One lock on them is taken and given back to see whether they serve.
+async fn of_system(system: &str, url: &str, mine: bool) -> anyhow::Result<External> {
+    let kind = kind_of_system(system, url)?;
+    let subject = bench::subjects::of_system(system)[0];
+    let subject = bench::subjects::find(subject).map_err(|why| subject_error(&why))?;
+    let to = ConnectTo::new(url, "harness", 0, "none");
+    let connected = subject.connect(&to).await;
+    let connected = connected.map_err(|why| subject_error(&why))?;
+    let mut addresses = Vec::new();
+    for address in bench::subjects::addresses(url) {
+        addresses.push(resolve_host(&address).await.map_err(exit::missing)?);
+    }
+    let described = ExternalTarget {
+        kind,
+        addresses,
+        socket: None,
+        master_name: String::new(),
+        tls: None,
+        user: None,
+        password: None,
+        database: 0,
+        writer: Some(Arc::new(ByLock(connected))),
+    };
+    let shown = results::secrets::redact(url);
+    External::find(described, (url.to_owned(), shown), mine)
+        .await
+        .map_err(exit::usage)
+}
+
+/// The shape of a system's servers by the number of addresses in their URL.
+fn kind_of_system(system: &str, url: &str) -> anyhow::Result<TopologyKind> {
+    let named = bench::subjects::addresses(url).len();
+    let of_system = |kind: &TopologyKind| kind.system_name() == Some(system);
+    let kinds = TopologyKind::ALL.into_iter().filter(of_system);
+    let counts: Vec<_> = kinds
+        .map(|kind| (kind, Topology::of(kind).data_nodes() as usize))
+        .collect();
+    let found = counts.iter().find(|(_, count)| *count == named);
+    found.map(|(kind, _)| *kind).ok_or_else(|| {
+        let counts = counts.iter().map(|(_, count)| count.to_string());
+        exit::usage(format!(
+            "{}: the URL names {named} servers; scenarios on {system} take {}",
+            results::secrets::redact(url),
+            counts.collect::<Vec<_>>().join(" or ")
+        ))
+    })
+}
+
+/// Writes by a lock, which is what the servers are asked for anyway, and which the run's end takes away.
+struct ByLock(Connected);
+
+impl fmt::Debug for ByLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByLock").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Writer for ByLock {
+    async fn writes(&self, name: &str, timeout: Duration) -> bool {
+        let one_try = AcquireRequest {
+            lock: name,
+            others: &[],
+            kind: "",
+            owner: "harness",
+            reenters: false,
+            wait: Some(Duration::ZERO),
+            lease: Some(timeout),
+            permits: None,
+            cancel: None,
+        };
+        let client = &self.0.client;
+        let written = async {
+            match client.acquire(one_try).await {
+                AcquireEnd::Ok { grant, .. } => client.release(&grant).await == ReleaseEnd::Ok,
+                // What an earlier try left behind: to see it the servers were asked as well.
+                end => end == AcquireEnd::Busy,
+            }
+        };
+        let written = tokio::time::timeout(timeout, written).await;
+        written.unwrap_or(false)
+    }
 }
 
 /// The same for a target that is known to be allowed; a socket too.
@@ -159,6 +249,7 @@ async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<Externa
         user: target.username().map(str::to_owned),
         password: target.password().map(Secret::new),
         database: target.database(),
+        writer: None,
     };
     External::find(described, (url.to_owned(), target.to_string()), mine)
         .await
@@ -179,8 +270,19 @@ fn kind_of(target: &Target) -> TopologyKind {
 
 /// Removes what a run made on somebody else's servers; what stays there is said.
 pub(crate) async fn remove_keys(external: &External, prefix: &str, terminal: &Terminal) {
-    match external.for_run(prefix).remove_keys(REMOVED_WITHIN).await {
-        Ok(removed) => terminal.detail(&format!("{removed} keys of {prefix}* were removed")),
+    let removed = match external.topology().kind.is_redis() {
+        true => {
+            let removed = external.for_run(prefix).remove_keys(REMOVED_WITHIN).await;
+            removed.map(Some).map_err(anyhow::Error::from)
+        }
+        false => {
+            let removed = bench::subjects::remove_keys(external.url(), prefix).await;
+            removed.map(|()| None).map_err(anyhow::Error::from)
+        }
+    };
+    match removed {
+        Ok(Some(removed)) => terminal.detail(&format!("{removed} keys of {prefix}* were removed")),
+        Ok(None) => {}
         Err(why) => terminal.warn(&format!(
             "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why}"
         )),
@@ -237,6 +339,16 @@ impl Servers {
 
     /// As far as their URL says, without asking them.
     pub(crate) fn unasked(url: &str, mine: bool) -> anyhow::Result<Self> {
+        if let Some(system) = bench::subjects::system_of(url) {
+            allow_url(url, mine)?;
+            return Ok(Servers {
+                topology: None,
+                kind: kind_of_system(system, url)?,
+                loopback: bench::subjects::is_loopback(url),
+                named_by_address: false,
+                engine: None,
+            });
+        }
         let target = crate::args::target(url)?;
         allow(&target, mine)?;
         let tls = TlsHandshake::of(&target).map_err(exit::usage)?;

@@ -27,6 +27,9 @@ pub(crate) struct Found {
 pub(crate) async fn discover(
     target: &ExternalTarget,
 ) -> Result<(Topology, Vec<Found>), ClusterError> {
+    if !target.kind.is_redis() {
+        return Ok(members_by_address(target));
+    }
     let found = match target.kind {
         TopologyKind::Sentinel => sentinels(target).await?,
         TopologyKind::Cluster => cluster(target).await?,
@@ -50,6 +53,18 @@ pub(crate) async fn discover(
         _ => {}
     }
     Ok((topology, found))
+}
+
+/// Servers of another system: its clients know them by the URL's addresses alone, and so does the harness.
+fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<Found>) {
+    let topology = Topology::of(target.kind);
+    let places = topology.places().into_iter().zip(&target.addresses);
+    let found = places.map(|(place, address)| Found {
+        role: place.role,
+        address: *address,
+    });
+    let found = found.collect();
+    (topology, found)
 }
 
 async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {

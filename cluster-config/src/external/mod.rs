@@ -7,6 +7,8 @@ mod secured;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -23,7 +25,7 @@ use discover::{ANSWER, Found, discover, resolved};
 pub use secured::{Handshake, SecureStream, Secured};
 
 /// What a URL says of somebody else's servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ExternalTarget {
     /// The shape that the URL names.
     pub kind: TopologyKind,
@@ -41,6 +43,15 @@ pub struct ExternalTarget {
     pub password: Option<Secret>,
     /// The database that clients select.
     pub database: u16,
+    /// Who writes to servers of another system.
+    pub writer: Option<Arc<dyn Writer>>,
+}
+
+/// Writes to servers that are not Redis as a client of theirs does: the harness itself knows neither their users nor their databases.
+#[async_trait]
+pub trait Writer: fmt::Debug + Send + Sync {
+    /// Whether a write under this name is answered within `timeout`.
+    async fn writes(&self, name: &str, timeout: Duration) -> bool;
 }
 
 impl ExternalTarget {
@@ -124,6 +135,11 @@ impl External {
         &self.topology
     }
 
+    /// What clients are given, with its password.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Whether every server is on this machine.
     pub fn is_loopback(&self) -> bool {
         self.found
@@ -198,12 +214,7 @@ impl Provisioner for External {
         options: &UpOptions,
     ) -> Result<Deployment, ClusterError> {
         let proxied = options.links == Links::Proxied;
-        if proxied
-            && !matches!(
-                self.topology.kind,
-                TopologyKind::Single | TopologyKind::Masters
-            )
-        {
+        if proxied && self.topology.kind.announces_addresses() {
             bail!(
                 "links of somebody else's {} servers cannot be harmed: they announce addresses of their own, past any proxy",
                 self.topology.kind
@@ -222,7 +233,9 @@ impl Provisioner for External {
             .then(|| ports::reserve(None, 2, listens))
             .transpose()?;
         let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
-        let proxies = proxied.then(|| Proxies::before(&nodes)).transpose()?;
+        let proxies = proxied
+            .then(|| Proxies::before(&nodes, self.topology.kind))
+            .transpose()?;
         if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
             proxies.lead_through(toxiproxy).await?;
         }
@@ -239,7 +252,11 @@ impl Provisioner for External {
             dir: options.dir.clone(),
             nodes: nodes.iter().map(|node| (**node).clone()).collect(),
             server_version: self.version.clone(),
-            prober: Prober::new(&self.target.master_name, &self.prefix),
+            prober: Prober::new(
+                &self.target.master_name,
+                &self.prefix,
+                self.target.writer.clone(),
+            ),
             fleet: Fleet::of_others(nodes),
             proxies,
             _ports: ports,
@@ -249,7 +266,7 @@ impl Provisioner for External {
 
 /// What the first server says of its version; empty if it does not.
 async fn version(target: &ExternalTarget, found: &[Found]) -> String {
-    let Some(first) = found.first() else {
+    let Some(first) = found.first().filter(|_| target.kind.is_redis()) else {
         return String::new();
     };
     let dial = target.dial(first.role, first.address);

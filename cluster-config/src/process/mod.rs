@@ -179,7 +179,7 @@ pub(crate) async fn bring_up(
         dir,
         nodes: layout.nodes.iter().map(|node| (**node).clone()).collect(),
         server_version: version,
-        prober: Prober::new(MASTER_NAME, "locklab:"),
+        prober: Prober::new(MASTER_NAME, "locklab:", None),
         fleet,
         proxies,
         _ports: Some(ports),

@@ -60,8 +60,11 @@ impl Proxies {
     }
 
     /// The same before servers that do not know of it and do not dial through it: each one that dials is a client.
-    pub(crate) fn before(nodes: &[PlannedNode]) -> Result<Proxies, ClusterError> {
-        Proxies::listening(nodes, BTreeMap::new(), true)
+    pub(crate) fn before(
+        nodes: &[PlannedNode],
+        kind: TopologyKind,
+    ) -> Result<Proxies, ClusterError> {
+        Proxies::listening(nodes, BTreeMap::new(), kind.is_redis())
     }
 
     fn listening(

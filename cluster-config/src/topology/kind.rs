@@ -54,6 +54,11 @@ impl TopologyKind {
         TopologyKind::REDIS.contains(&self)
     }
 
+    /// Whether its servers say at which addresses clients are to dial them, past a proxy in front of them.
+    pub fn announces_addresses(self) -> bool {
+        matches!(self, TopologyKind::Sentinel | TopologyKind::Cluster)
+    }
+
     /// Whether no node takes another's place: who is master is known before anybody is asked.
     pub fn has_fixed_roles(self) -> bool {
         !matches!(

@@ -127,12 +127,24 @@ pub fn is_loopback(target: &str) -> bool {
     })
 }
 
-/// The addresses of a system's URL, each `host:port`.
-fn addresses(target: &str) -> Vec<String> {
-    let (_, rest) = target.split_once("://").unwrap_or_default();
+/// The addresses of a system's URL, each `host:port`, with the system's usual port where the URL names none.
+pub fn addresses(target: &str) -> Vec<String> {
+    let (scheme, rest) = target.split_once("://").unwrap_or_default();
     let hosts = rest.split(['/', '?']).next().unwrap_or_default();
     let (_, hosts) = hosts.rsplit_once('@').unwrap_or(("", hosts));
-    hosts.split(',').map(str::to_owned).collect()
+    let port = match scheme {
+        "etcd" => 2379,
+        "zookeeper" => 2181,
+        "mysql" => 3306,
+        "postgres" => 5432,
+        _ => 27017,
+    };
+    let has_port = |host: &str| host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    let full = |host: &str| match has_port(host) {
+        true => host.to_owned(),
+        false => format!("{host}:{port}"),
+    };
+    hosts.split(',').map(full).collect()
 }
 
 /// The locks of other systems.
