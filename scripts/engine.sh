@@ -58,7 +58,8 @@ stop() {
     # dockerd leaves the mount of its own network namespace and its bridge behind.
     umount "$dir"/exec/netns/* 2>/dev/null || true
     rm -rf "$dir"
-    if command -v ip >/dev/null 2>&1 && [ ! -e /var/run/docker.sock ]; then
+    # The bridge is that of all engines.
+    if command -v ip >/dev/null 2>&1 && [ ! -e /var/run/docker.sock ] && ! pgrep -x dockerd >/dev/null 2>&1; then
         ip link delete docker0 2>/dev/null || true
     fi
 }
