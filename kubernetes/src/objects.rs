@@ -274,12 +274,16 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
                 }]),
                 ..worker(spec, "part")
             };
-            let fetch = (component == "merge").then(|| store("fetch", Some("fetch")));
+            let first = if component == "merge" {
+                "fetch"
+            } else {
+                "check"
+            };
             let beside = Container {
                 restart_policy: Some("Always".to_owned()),
                 ..store("store", None)
             };
-            pod.init_containers = Some(fetch.into_iter().chain([beside]).collect());
+            pod.init_containers = Some(vec![store(first, Some(first)), beside]);
             Volume {
                 empty_dir: Some(EmptyDirVolumeSource::default()),
                 ..volume("results")

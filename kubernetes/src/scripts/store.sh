@@ -1,9 +1,14 @@
 #!/bin/sh
-# Carries results to a bucket when the work beside it is over, which it learns by SIGTERM. `fetch` brings there what others have left.
+# Carries results to a bucket when the work beside it is over, which it learns by SIGTERM. `check` fails if the bucket cannot be read, before
+# a part's time is spent; `fetch` brings there what others have left.
 set -eu
-[ "${1:-}" != fetch ] || exec rclone copy "$BUCKET" /results
+case ${1:-} in
+check) exec rclone lsf --retries 1 --low-level-retries 2 "$BUCKET" >/dev/null ;;
+fetch) exec rclone copy "$BUCKET" /results ;;
+esac
 keep() {
     for run in /results/*/; do
+        [ -d "$run" ] || continue
         name=$(basename "$run")
         rclone sync "$run" "$BUCKET/$name"
     done
