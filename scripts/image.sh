@@ -7,7 +7,7 @@ export DOCKER_BUILDKIT=0
 
 if ! docker image inspect debian:trixie-slim >/dev/null 2>&1; then
     root=$dir/root
-    debootstrap --variant=minbase trixie "$root" http://deb.debian.org/debian
+    debootstrap --variant=minbase trixie "$root"
     # What `slim` leaves out, now and of packages that come later.
     for unused in man locale info; do
         rm -rf "$root/usr/share/$unused"
