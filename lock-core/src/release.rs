@@ -166,12 +166,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     if !hold.is_known() {
         return;
     }
-    let successors = if giving == Giving::Undo && client.wait_queues.shares_owner(hold) {
-        // The place is another's too, and stays as it is.
-        Handoff::none()
-    } else {
-        Handoff::of(hold, Instant::now() + client.options.response_timeout)
-    };
+    let successors = Handoff::of(hold, Instant::now() + client.options.response_timeout);
     let mut request = request(hold, giving, &successors);
     let mut names = giving == Giving::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
