@@ -67,9 +67,7 @@ fn left(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_stop() {
-    let dir = tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap();
+    let dir = support::scratch();
     let dir = dir.path();
     for round in 0..ROUNDS {
         let topology = ["single", "sentinel", "masters", "cluster"][round as usize % 4];

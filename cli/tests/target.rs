@@ -207,9 +207,7 @@ fn up(dir: &Path, what: &[&str]) -> (Child, String) {
 /// What clients and proxies can do to them is done; what their owner alone can do, and what Redis alone has, is refused.
 #[cfg(feature = "baselines")]
 fn another_systems_servers(kind: &str, subject: &str) {
-    let dir = tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap();
+    let dir = support::scratch();
     let dir = dir.path();
     let (mut theirs, url) = up(dir, &[kind]);
     if url.is_empty() {
@@ -300,9 +298,7 @@ fn what_is_wrong_with_another_systems_url_is_said_without_its_servers() {
 
 #[test]
 fn servers_that_speak_tls_are_steered_over_tls() {
-    let dir = tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap();
+    let dir = support::scratch();
     let dir = dir.path();
     let (mut theirs, url) = up(dir, &["single", "--tls"]);
     let url = url.as_str();

@@ -20,6 +20,13 @@ pub fn run(dir: &Path, args: &[&str]) -> Output {
     locklab(dir).args(args).output().expect("locklab runs")
 }
 
+/// A directory in memory, where the machine has one: servers that sync their files are quick there.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 /// Says what a test leaves out, and why: straight to the stream, since what is printed the usual way is not shown for a test that passes.
 pub fn skipped(why: &str) {
     use std::io::Write as _;
