@@ -22,7 +22,7 @@ use bench::{
     subject::{AcquireEnd, ClientEvent, ConnectTo, Connected, ReleaseEnd, Subject, SubjectError},
     subjects,
 };
-use cluster_config::{ClusterError, Topology, TopologyKind};
+use cluster_config::{ClusterError, ProvisionerKind, Server, Topology, TopologyKind};
 use support::{Lab, PATIENCE, ask, held, to, try_lab};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -73,7 +73,7 @@ fn fresh(name: &str) -> String {
     format!("locklab:test:{name}:{since:x}:{number}")
 }
 
-/// How many were inside at once, at most: eight tasks of two clients, three turns each. A token that does not rise is a failed test.
+/// How many were inside at once, at most: eight tasks of two clients, three turns each. A token that does not rise counts as two.
 async fn most_inside(name: &str, target: &str) -> usize {
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let last = Arc::new(std::sync::Mutex::new(None));
@@ -93,11 +93,8 @@ async fn most_inside(name: &str, target: &str) -> usize {
                     let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(now, Ordering::SeqCst);
                     let before = std::mem::replace(&mut *last.lock().unwrap(), token);
-                    if now == 1 {
-                        assert!(
-                            token.is_none() || token > before,
-                            "{token:?} after {before:?}"
-                        );
+                    if token.is_some() && token <= before {
+                        most.fetch_max(2, Ordering::SeqCst);
                     }
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -366,6 +363,29 @@ async fn etcd_keeps_the_contract() {
         &["broken:etcd-shared-lease"],
     )
     .await;
+}
+
+/// The installed server, in a container; its path says that no registry is to be asked.
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_in_a_container_keeps_the_contract() {
+    let mut topology = Topology::of(TopologyKind::Etcd);
+    topology.provisioner = ProvisionerKind::Container;
+    let lab = async {
+        cluster_config::engine().await?;
+        let server = Server::of(&topology)?.path;
+        topology.server = server.to_string_lossy().into_owned();
+        try_lab(topology).await
+    };
+    let lab = match lab.await {
+        Ok(lab) => lab,
+        Err(error @ ClusterError::Missing(_)) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED etcd in a container: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    contract("etcd:lock", &lab.url()).await;
 }
 
 /// A member that is cut off keeps the end of a call that its client has given up, which deletes the key of the call's lease, and sends it on when

@@ -5,8 +5,8 @@ mod support;
 use std::io::Write as _;
 
 use cluster_config::{
-    ClusterError, Data, LinkFault, Links, Party, Process, Provisioner, Role, Topology,
-    TopologyKind, UpOptions, running,
+    ClusterError, ContainerNetwork, Data, LinkFault, Links, Party, Process, Provisioner,
+    ProvisionerKind, Role, Server, Topology, TopologyKind, UpOptions, running,
 };
 use support::{Lab, PATIENCE, eventually, masters, scratch};
 
@@ -22,7 +22,12 @@ async fn up_topology(topology: &Topology, links: Links, test: &str) -> Option<La
         links,
         ..UpOptions::new(dir.path())
     };
-    match Process.up(topology, &options).await {
+    let provisioner: &dyn Provisioner = match topology.provisioner {
+        #[cfg(feature = "containers")]
+        ProvisionerKind::Container => &cluster_config::Container,
+        _ => &Process,
+    };
+    match provisioner.up(topology, &options).await {
         Ok(deployment) => Some(Lab::of(deployment, dir)),
         Err(error @ ClusterError::Missing(_)) => {
             assert!(
@@ -40,7 +45,12 @@ async fn up_topology(topology: &Topology, links: Links, test: &str) -> Option<La
 }
 
 async fn comes_up_dies_sleeps_and_comes_back(kind: TopologyKind, url: &str) {
-    let Some(lab) = up(kind, Links::Direct, "comes_up_dies_sleeps_and_comes_back").await else {
+    serves_and_comes_back(&Topology::of(kind), url).await;
+}
+
+async fn serves_and_comes_back(topology: &Topology, url: &str) {
+    let test = "comes_up_dies_sleeps_and_comes_back";
+    let Some(lab) = up_topology(topology, Links::Direct, test).await else {
         return;
     };
     let nodes = lab.nodes().len();
@@ -152,6 +162,40 @@ async fn postgres_comes_up_dies_sleeps_and_comes_back() {
     comes_up_dies_sleeps_and_comes_back(TopologyKind::Postgres, url).await;
 }
 
+/// In containers of what is installed: its path says so, and no registry is asked.
+#[cfg(feature = "containers")]
+async fn serves_in_containers(kind: TopologyKind, url: &str) {
+    let test = format!("baselines {kind} in containers");
+    if !support::engine::answers(&test).await {
+        return;
+    }
+    let mut topology = Topology::of(kind);
+    match Server::of(&topology) {
+        Ok(server) => topology.server = server.path.to_string_lossy().into_owned(),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
+            return;
+        }
+    }
+    topology.provisioner = ProvisionerKind::Container;
+    serves_and_comes_back(&topology, url).await;
+}
+
+#[cfg(feature = "containers")]
+#[tokio::test]
+async fn etcd_and_zookeeper_serve_in_containers() {
+    serves_in_containers(TopologyKind::Etcd3, "etcd://ADDRESS").await;
+    serves_in_containers(TopologyKind::ZooKeeper3, "zookeeper://ADDRESS").await;
+}
+
+#[cfg(feature = "containers")]
+#[tokio::test]
+async fn databases_serve_in_containers() {
+    serves_in_containers(TopologyKind::Mysql, "mysql://root@ADDRESS/locklab").await;
+    let url = "postgres://postgres@ADDRESS/locklab";
+    serves_in_containers(TopologyKind::Postgres, url).await;
+}
+
 #[tokio::test]
 async fn etcd_replaces_a_leader_that_is_lost() {
     a_leader_that_is_lost_is_replaced(TopologyKind::Etcd3).await;
@@ -167,8 +211,10 @@ async fn what_is_for_redis_is_refused_and_own_settings_reach_the_server() {
     let mut topology = Topology::of(TopologyKind::Etcd3);
     topology.tls = true;
     topology.acl = true;
+    topology.provisioner = ProvisionerKind::Container;
+    topology.container_network = Some(ContainerNetwork::Published);
     let message = topology.validate().unwrap_err().to_string();
-    assert_eq!(message.lines().count(), 2, "{message}");
+    assert_eq!(message.lines().count(), 3, "{message}");
     let mut topology = Topology::of(TopologyKind::Etcd);
     let own = ("heartbeat-interval".to_owned(), "50".to_owned());
     topology.config.extend([own]);

@@ -11,7 +11,8 @@ use bench::{
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
 };
 use cluster_config::{
-    ClusterError, Deployment, Process, Provisioner, Topology, TopologyKind, UpOptions,
+    ClusterError, Container, Deployment, Process, Provisioner, ProvisionerKind, Topology,
+    TopologyKind, UpOptions,
 };
 use tempfile::TempDir;
 
@@ -40,7 +41,11 @@ pub(crate) async fn lab(topology: Topology) -> Lab {
 pub(crate) async fn try_lab(topology: Topology) -> Result<Lab, ClusterError> {
     let dir = tempfile::tempdir().unwrap();
     let options = UpOptions::new(dir.path().join("servers"));
-    let deployment = Process.up(&topology, &options).await?;
+    let provisioner: &dyn Provisioner = match topology.provisioner {
+        ProvisionerKind::Process => &Process,
+        ProvisionerKind::Container => &Container,
+    };
+    let deployment = provisioner.up(&topology, &options).await?;
     Ok(Lab { deployment, dir })
 }
 

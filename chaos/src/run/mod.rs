@@ -229,11 +229,12 @@ fn without_taken(plan: &Plan, options: &RunOptions) -> Plan {
 /// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what its nodes are upgraded to.
 /// That there is any server of Redis at all is not asked.
 pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
+    let process = topology.provisioner == ProvisionerKind::Process;
     if !topology.kind.is_redis() {
-        return Server::of(topology).err().map(|error| error.to_string());
+        let missing = Server::of(topology).err().filter(|_| process);
+        return missing.map(|error| error.to_string());
     }
-    let named = topology.server != Topology::of(topology.kind).server;
-    let own = named && topology.provisioner == ProvisionerKind::Process;
+    let own = process && topology.server != Topology::of(topology.kind).server;
     let own = own.then_some(topology.server.as_str());
     server_missing(own.into_iter().chain(upgrade::servers(faults)))
 }

@@ -39,6 +39,7 @@ pub(crate) fn default_subject(kind: Option<TopologyKind>) -> &'static str {
         Some(TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3) => "zookeeper:ephemeral",
         Some(TopologyKind::Mysql) => "mysql:row",
         Some(TopologyKind::Postgres) => "postgres:row",
+        Some(TopologyKind::Mongodb) => "mongodb:find-and-modify",
         _ => "lock-core:reentrant",
     }
 }

@@ -46,6 +46,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         baseline(TopologyKind::ZooKeeper),
         baseline(TopologyKind::Mysql),
         baseline(TopologyKind::Postgres),
+        baseline(TopologyKind::Mongodb),
         engine().await,
         optional(
             "iptables",

@@ -16,8 +16,8 @@ pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
     #[arg(help_heading = RUNNING, long, value_name = "P")]
     provisioner: Option<ProvisionerKind>,
-    /// The containers' image, e.g. redis:7.4 [default: redis:8 or valkey/valkey:8 where a registry answers, else one that is
-    /// built from the installed server]
+    /// The containers' image, e.g. redis:7.4 [default: that of the server's makers where a registry answers, such as redis:8 or
+    /// postgres:17, else one of the installed server]
     #[arg(help_heading = RUNNING, long, value_name = "IMAGE")]
     image: Option<String>,
     /// How containers are reached: host or published [default: host where the engine shares this machine's network]

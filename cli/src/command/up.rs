@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql or postgres; or a TOML file with a topology table, such as a scenario
+    /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql, postgres or mongodb; or a TOML file with a topology table, such as a scenario
     topology: String,
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]

@@ -58,14 +58,16 @@ impl System for Etcd {
         }
     }
 
-    async fn role(&self, address: SocketAddr) -> Result<Role, String> {
+    async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
         let status = ask(address, "/v3/maintenance/status", "{}").await?;
         let (own, leader) = (&status["header"]["member_id"], &status["leader"]);
-        match leader.as_str() {
-            None | Some("0") => Err("it knows no leader".to_owned()),
-            Some(_) if own == leader => Ok(Role::Master),
-            Some(_) => Ok(Role::Replica),
-        }
+        let role = match leader.as_str() {
+            None | Some("0") => return Err("it knows no leader".to_owned()),
+            Some(_) if own == leader => Role::Master,
+            Some(_) => Role::Replica,
+        };
+        let version = status["version"].as_str().unwrap_or_default();
+        Ok((role, version.to_owned()))
     }
 
     async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {

@@ -2,6 +2,7 @@
 //! leads. What they share with Redis servers (processes, proxies, the registry) is not here.
 
 mod etcd;
+mod mongodb;
 mod mysql;
 mod postgres;
 mod zookeeper;
@@ -42,13 +43,24 @@ pub(crate) trait System: Debug + Send + Sync {
         Command::new(server)
     }
 
+    /// Whether its server does not run as root.
+    fn refuses_root(&self) -> bool {
+        false
+    }
+
     /// What has to run to its end before a node whose directory is empty can start.
     fn bootstrap(&self, _server: &Path, _node: &PlannedNode) -> Option<Command> {
         None
     }
 
-    /// What a node is now; the error says why it serves nobody.
-    async fn role(&self, address: SocketAddr) -> Result<Role, String>;
+    /// What a node is now, and what it says of its version; the error says why it serves nobody.
+    async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String>;
+
+    /// The version that a node says it is.
+    async fn version(&self, address: SocketAddr) -> Result<String, String> {
+        let (_, said) = self.hello(address).await?;
+        version(&said).ok_or_else(|| format!("it names no version in {said:?}"))
+    }
 
     /// Whether a client could write now.
     async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {
@@ -67,6 +79,7 @@ impl TopologyKind {
             | TopologyKind::Masters => None,
             TopologyKind::Etcd | TopologyKind::Etcd3 => Some(&etcd::Etcd),
             TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3 => Some(&zookeeper::ZooKeeper),
+            TopologyKind::Mongodb => Some(&mongodb::MongoDb),
             TopologyKind::Mysql => Some(&mysql::Mysql),
             TopologyKind::Postgres => Some(&postgres::Postgres),
         }
@@ -80,8 +93,8 @@ pub(crate) async fn roles<S: System + ?Sized>(
     timeout: Duration,
 ) -> BTreeMap<String, Role> {
     let answers = join_all(nodes.iter().map(|node| async move {
-        let answer = tokio::time::timeout(timeout, system.role(node.address)).await;
-        Some((node.name.clone(), answer.ok()?.ok()?))
+        let answer = tokio::time::timeout(timeout, system.hello(node.address)).await;
+        Some((node.name.clone(), answer.ok()?.ok()?.0))
     }));
     answers.await.into_iter().flatten().collect()
 }
@@ -134,7 +147,13 @@ fn program(
             let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
             places.find(|path| path.is_file())
         });
-    let remedy = format!("`make setup-baselines` installs it; or name a program in {variable}");
+    let remedy = match name {
+        "mongod" => {
+            "no package source has it; its makers ship it as an image (`--provisioner container`)"
+        }
+        _ => "`make setup-baselines` installs it",
+    };
+    let remedy = format!("{remedy}; or name a program in {variable}");
     let path = path.ok_or_else(|| missing!("{name} was not found; {remedy}"))?;
     let output = Command::new(&path).arg("--version").output();
     let output = output.map_err(|why| missing!("{} --version: {why}; {remedy}", path.display()))?;
@@ -153,7 +172,7 @@ fn version(text: &str) -> Option<String> {
     let dots = |c: char| c.is_ascii_digit() || c == '.';
     let mut words = text
         .split_whitespace()
-        .map(|word| word.split(|c| !dots(c)).next());
+        .map(|word| word.trim_start_matches('v').split(|c| !dots(c)).next());
     let found = words.find(|word| word.is_some_and(|word| word.contains('.')));
     found.flatten().map(str::to_owned)
 }
@@ -162,6 +181,38 @@ fn version(text: &str) -> Option<String> {
 fn settings(topology: &Topology, form: fn(&str, &str) -> Vec<String>) -> Vec<String> {
     let lines = topology.config.iter();
     lines.flat_map(|(name, value)| form(name, value)).collect()
+}
+
+/// What a container is started with: what prepares the node's directory if that is empty, and then the server in its place.
+pub(crate) fn container_words(
+    system: &dyn System,
+    server: &Path,
+    node: &PlannedNode,
+) -> Vec<String> {
+    let words = |command: Command| -> Vec<String> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    };
+    let own = [words(system.program(server)), node.args.clone()].concat();
+    let Some(first) = system.bootstrap(server, node) else {
+        return own;
+    };
+    let (first, own) = (shell_words::join(words(first)), shell_words::join(own));
+    words(shell(&format!("{first}; exec {own}"), []))
+}
+
+/// The same command for a server that refuses root, in a user namespace in which root is nobody: root's files are nobody's too, so that
+/// the deployment's directory needs no other owner.
+pub(crate) fn unprivileged(system: &dyn System, command: Command) -> Command {
+    if !system.refuses_root() || !nix::unistd::geteuid().is_root() {
+        return command;
+    }
+    let mut other = Command::new("unshare");
+    other.args(["--user", "--map-user=65534", "--map-group=65534", "--"]);
+    other.arg(command.get_program()).args(command.get_args());
+    other
 }
 
 /// `--name=value`.
@@ -195,6 +246,7 @@ mod tests {
                 "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
                 Some("15.18"),
             ),
+            ("db version v8.0.4\nBuild Info: {", Some("8.0.4")),
             ("no version at all.", None),
         ] {
             assert_eq!(version(said).as_deref(), expected, "{said}");

@@ -68,15 +68,17 @@ impl System for Mysql {
         (!data.exists()).then(|| shell(BOOTSTRAP, [server, &data]))
     }
 
-    async fn role(&self, address: SocketAddr) -> Result<Role, String> {
-        // It speaks first: a length of three bytes, a number, and the version of its protocol, or 0xff and an error.
-        let said = exchange(address, b"", |said| said.len() > 4).await?;
+    async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
+        // It speaks first: a length of three bytes, a number, the version of its protocol, or 0xff and an error, and its own, which ends with a zero.
+        let ended =
+            |said: &[u8]| said.get(4) == Some(&0xff) || said[4.min(said.len())..].contains(&0);
+        let said = exchange(address, b"", ended).await?;
+        let text = String::from_utf8_lossy(said.get(5..).unwrap_or_default());
+        let own = text.split('\0').next().unwrap_or_default();
         match said.get(4) {
-            Some(10) => Ok(Role::Master),
-            _ => Err(format!(
-                "it greets with {:?}",
-                String::from_utf8_lossy(&said)
-            )),
+            // MariaDB's comes after one that old clients of MySQL expect.
+            Some(10) => Ok((Role::Master, own.trim_start_matches("5.5.5-").to_owned())),
+            _ => Err(format!("it greets with {text:?}")),
         }
     }
 }

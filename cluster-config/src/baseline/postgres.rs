@@ -12,8 +12,8 @@ use crate::{ClusterError, Role, Server, Topology};
 
 /// What a new data directory gets.
 const BOOTSTRAP: &str = r#"
-    "$1/initdb" -D "$2" -A trust -U postgres -E UTF8 --no-locale --no-sync
-    echo 'create database locklab;' | "$1/postgres" --single -D "$2" postgres
+    "$1" -D "$3" -A trust -U postgres -E UTF8 --no-locale --no-sync
+    echo 'create database locklab;' | "$2" --single -D "$3" postgres
 "#;
 
 #[derive(Debug)]
@@ -59,17 +59,17 @@ impl System for Postgres {
         }
     }
 
-    fn program(&self, server: &Path) -> Command {
-        unprivileged(Command::new(server))
+    fn refuses_root(&self) -> bool {
+        true
     }
 
     fn bootstrap(&self, server: &Path, node: &PlannedNode) -> Option<Command> {
         let data = node.dir.join("data");
-        let programs = server.parent().unwrap_or(Path::new("/"));
-        (!data.exists()).then(|| unprivileged(shell(BOOTSTRAP, [programs, &data])))
+        let initdb = server.with_file_name("initdb");
+        (!data.exists()).then(|| shell(BOOTSTRAP, [&initdb, server, &data]))
     }
 
-    async fn role(&self, address: SocketAddr) -> Result<Role, String> {
+    async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
         let mut hello = Vec::from(&b"\0\0\0\0\0\x03\0\0user\0postgres\0database\0locklab\0\0"[..]);
         hello[3] = hello.len() as u8;
         // Messages are a letter, a length that counts itself, and the rest; Z is "ready for a query", E an error.
@@ -85,25 +85,15 @@ impl System for Postgres {
             matches!(last(said), Some(b'Z' | b'E'))
         })
         .await?;
+        let text = String::from_utf8_lossy(&said);
+        let version = text.split("server_version\0").nth(1).unwrap_or_default();
         match last(&said) {
-            Some(b'Z') => Ok(Role::Master),
-            _ => Err(format!("it says {:?}", String::from_utf8_lossy(&said))),
+            Some(b'Z') => Ok((Role::Master, version.to_owned())),
+            _ => Err(format!("it says {text:?}")),
         }
     }
 }
 
 fn setting(name: &str, value: &str) -> Vec<String> {
     vec!["-c".to_owned(), format!("{name}={value}")]
-}
-
-/// It refuses to run as root. In a user namespace in which root is nobody, root's files are nobody's too, so that the deployment's directory
-/// needs no other owner.
-fn unprivileged(command: Command) -> Command {
-    if !nix::unistd::geteuid().is_root() {
-        return command;
-    }
-    let mut other = Command::new("unshare");
-    other.args(["--user", "--map-user=65534", "--map-group=65534", "--"]);
-    other.arg(command.get_program()).args(command.get_args());
-    other
 }

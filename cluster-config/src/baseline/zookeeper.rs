@@ -6,12 +6,20 @@ use std::process::Command;
 
 use async_trait::async_trait;
 
-use super::{System, chosen, exchange, settings, version};
+use super::{System, chosen, exchange, settings, shell, version};
 use crate::layout::PlannedNode;
 use crate::server::{in_path, servers_dir};
 use crate::{ClusterError, Role, Server, Topology};
 
 const VARIABLE: &str = "LOCKLAB_ZOOKEEPER";
+
+/// The folder may be a pattern, as its version is in its name in an image; without separators it stays one word.
+const RUN: &str = r#"
+    IFS=
+    cd $1
+    shift
+    exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@"
+"#;
 
 #[derive(Debug)]
 pub(super) struct ZooKeeper;
@@ -98,18 +106,15 @@ impl System for ZooKeeper {
     }
 
     fn program(&self, server: &Path) -> Command {
-        let mut command = Command::new("java");
-        command.args(["-Xmx256m", "-Djava.net.preferIPv4Stack=true", "-cp"]);
-        command.arg(server.join("*"));
-        command
+        shell(RUN, [server])
     }
 
-    async fn role(&self, address: SocketAddr) -> Result<Role, String> {
+    async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
         let said = exchange(address, b"srvr", |_| false).await?;
-        let said = String::from_utf8_lossy(&said);
+        let said = String::from_utf8_lossy(&said).into_owned();
         match said.lines().find_map(|line| line.strip_prefix("Mode: ")) {
-            Some("leader" | "standalone") => Ok(Role::Master),
-            Some("follower") => Ok(Role::Replica),
+            Some("leader" | "standalone") => Ok((Role::Master, said)),
+            Some("follower") => Ok((Role::Replica, said)),
             _ => Err(format!("srvr was answered {:?}", said.trim())),
         }
     }

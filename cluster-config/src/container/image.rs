@@ -1,4 +1,5 @@
-//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary.
+//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary. Servers of other systems are many
+//! files, so their own image is empty, and what is installed is mounted into it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -14,7 +15,7 @@ use testcontainers::core::BuildImageOptions;
 use testcontainers::runners::AsyncBuilder;
 
 use crate::state_dir::state_dir;
-use crate::{ClusterError, Server};
+use crate::{ClusterError, Server, Topology};
 
 /// A registry that has said nothing for this long will not.
 const REGISTRY_ANSWER: Duration = Duration::from_secs(5);
@@ -23,21 +24,24 @@ const PULL: Duration = Duration::from_secs(180);
 /// For so long nobody asks again after no registry answered.
 const REMEMBER: Duration = Duration::from_secs(600);
 
+/// Of images that are built here.
+const REPOSITORY: &str = "locklab-server";
+const EMPTY: &str = "FROM scratch\nLABEL locklab.image=1\n";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// `redis:8`.
     pub(crate) name: String,
     pub(crate) program: String,
     pub(crate) made_of: Option<Server>,
+    /// What of this machine it sees, at the same paths, and cannot change.
+    pub(crate) mounts: Vec<PathBuf>,
 }
 
 /// Finds the image: the one wished for, or that of the server's makers, or one made of the installed binary.
-pub(crate) async fn choose(
-    docker: &Docker,
-    wish: Option<&str>,
-    server: &str,
-) -> Result<Chosen, ClusterError> {
-    if let Some(wish) = wish {
+pub(crate) async fn choose(docker: &Docker, topology: &Topology) -> Result<Chosen, ClusterError> {
+    let (server, system) = (topology.server.as_str(), topology.kind.system_name());
+    if let Some(wish) = &topology.image {
         let name = tagged(wish);
         if !is_there(docker, &name).await {
             pull(docker, &name, PULL).await.map_err(|why| {
@@ -47,21 +51,46 @@ pub(crate) async fn choose(
                 )
             })?;
         }
-        return Ok(from_registry(name));
+        return Ok(from_registry(name, system));
     }
     // A binary that was named, by its path or by a variable, is what is wanted, and no other version.
-    let Some((name, variable)) = registry_name(server) else {
-        return build(Server::find(server)?).await;
+    let usual = match system {
+        None => registry_name(server),
+        Some(name) => Some(of_makers(name))
+            .filter(|(image, ..)| server == topology.kind.server() && !image.is_empty())
+            .map(|(image, _, variable)| (image.to_owned(), variable)),
+    };
+    let Some((name, variable)) = usual else {
+        return of_installed(Server::of(topology)?, system).await;
     };
     if std::env::var_os(variable).is_none_or(|path| path.is_empty())
         && (is_there(docker, &name).await || pulled(docker, &name).await)
     {
-        return Ok(from_registry(name));
+        return Ok(from_registry(name, system));
     }
-    let installed = Server::find(server).map_err(|error| {
+    let installed = Server::of(topology).map_err(|error| {
         missing!("no registry gives the image {name}, and to build one here {error}")
     })?;
-    build(installed).await
+    of_installed(installed, system).await
+}
+
+async fn of_installed(server: Server, system: Option<&str>) -> Result<Chosen, ClusterError> {
+    if system.is_none() {
+        return build(server).await;
+    }
+    make(GenericBuildableImage::new(REPOSITORY, "empty").with_dockerfile_string(EMPTY)).await?;
+    let path = std::path::absolute(&server.path).unwrap_or_else(|_| server.path.clone());
+    // A folder of jars, or a program.
+    let own = Some(&path).filter(|own| !own.starts_with("/usr"));
+    let folders = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"].map(PathBuf::from);
+    let folders = folders.iter().filter(|dir| dir.exists());
+    let mounts = folders.chain(own).cloned().collect();
+    Ok(Chosen {
+        name: format!("{REPOSITORY}:empty"),
+        program: path.to_string_lossy().into_owned(),
+        made_of: Some(server),
+        mounts,
+    })
 }
 
 /// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary instead; `None` for
@@ -78,6 +107,23 @@ fn registry_name(server: &str) -> Option<(String, &'static str)> {
     }
 }
 
+/// What a system's makers ship: their image, which is empty where it has no name without its registry; what stands there for a server's path;
+/// and the variable that names a program of this machine in its place.
+fn of_makers(system: &str) -> (&'static str, &'static str, &'static str) {
+    match system {
+        "etcd" => ("", "etcd", "LOCKLAB_ETCD"),
+        "zookeeper" => (
+            "zookeeper:3.9",
+            "/apache-zookeeper-*-bin/lib",
+            "LOCKLAB_ZOOKEEPER",
+        ),
+        // The last whose tables are made as those of Debian's are.
+        "mysql" => ("mariadb:10.11", "mariadbd", "LOCKLAB_MARIADBD"),
+        "postgres" => ("postgres:17", "postgres", "LOCKLAB_POSTGRES"),
+        _ => ("mongo:8", "mongod", "LOCKLAB_MONGOD"),
+    }
+}
+
 /// An image without a tag would mean every tag to some requests, and `latest` to others.
 fn tagged(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -88,16 +134,19 @@ fn tagged(name: &str) -> String {
     }
 }
 
-fn from_registry(name: String) -> Chosen {
-    let program = if name.contains("valkey") {
-        "valkey-server"
-    } else {
-        "redis-server"
+fn from_registry(name: String, system: Option<&str>) -> Chosen {
+    let program = match system {
+        Some(system) => of_makers(system).1,
+        None if name.contains("valkey") => "valkey-server",
+        None => "redis-server",
     };
+    // Some servers look up the name of the user that they run as.
+    let users = system.map(|_| PathBuf::from("/etc/passwd"));
     Chosen {
         name,
         program: program.to_owned(),
         made_of: None,
+        mounts: users.into_iter().filter(|file| file.exists()).collect(),
     }
 }
 
@@ -154,25 +203,27 @@ async fn build(server: Server) -> Result<Chosen, ClusterError> {
         |name| name.to_string_lossy().into_owned(),
     );
     let tag = content_tag(&server.version, &files)?;
-    let mut image = GenericBuildableImage::new("locklab-server", &tag)
-        .with_dockerfile_string("FROM scratch\nCOPY root/ /\nLABEL locklab.image=1\n");
+    let mut image = GenericBuildableImage::new(REPOSITORY, &tag)
+        .with_dockerfile_string(format!("{EMPTY}COPY root/ /\n"));
     for (source, target) in &files {
         image = image.with_file(source, format!("./root{target}"));
     }
-    let _built = image
-        .build_image_with(BuildImageOptions::new().with_skip_if_exists(true))
-        .await
-        .map_err(|error| {
-            failed!(
-                "cannot build an image of {}: {error}",
-                server.path.display()
-            )
-        })?;
+    make(image).await?;
     Ok(Chosen {
-        name: format!("locklab-server:{tag}"),
+        name: format!("{REPOSITORY}:{tag}"),
         program: format!("/usr/bin/{program}"),
         made_of: Some(server),
+        mounts: Vec::new(),
     })
+}
+
+/// Builds an image, unless it is there.
+async fn make(image: GenericBuildableImage) -> Result<(), ClusterError> {
+    let options = BuildImageOptions::new().with_skip_if_exists(true);
+    let built = image.build_image_with(options).await;
+    built
+        .map(drop)
+        .map_err(|error| failed!("cannot build an image: {error}"))
 }
 
 /// The binary and its libraries: where each is, and where it belongs in the image.

@@ -53,16 +53,21 @@ impl Provisioner for Container {
                  use containers on the host's network, or processes",
             );
         }
+        if let Some(system) = topology.kind.system()
+            && (network == ContainerNetwork::Published || system.refuses_root() && engine.rootless)
+        {
+            bail!(
+                "containers of `{}` need an engine that shares this machine's network, and those of `postgres` one that is not rootless; \
+                 take processes",
+                topology.kind
+            );
+        }
         // Blocks while the engine removes what dead owners left, which is rare.
         sweep()?;
-        let (docker, wish, server) = (
-            engine.docker.clone(),
-            topology.image.clone(),
-            topology.server.clone(),
-        );
+        let (docker, wanted) = (engine.docker.clone(), topology.clone());
         let image = engine::run(async move {
             labels::sweep(&docker).await?;
-            image::choose(&docker, wish.as_deref(), &server).await
+            image::choose(&docker, &wanted).await
         })
         .await?;
         if let Some(server) = &image.made_of

@@ -20,7 +20,7 @@ pub(crate) type Plan = fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layou
 /// How nodes are placed in a network, and how many ports in a row they need.
 pub(crate) fn plan(network: ContainerNetwork, topology: &Topology) -> (Plan, u16) {
     match network {
-        ContainerNetwork::Host => (Layout::plan, 2),
+        ContainerNetwork::Host => (Layout::plan, 3),
         ContainerNetwork::Published => (published, topology.places().len() as u16),
     }
 }

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Pid, Uid};
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::models::{NetworkConnectRequest, NetworkDisconnectRequest};
 use testcontainers::bollard::query_parameters::{
     InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder, TopOptionsBuilder,
 };
-use testcontainers::core::{ContainerPort, Mount};
+use testcontainers::core::{AccessMode, ContainerPort, Mount};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerRequest, GenericImage, ImageExt};
 use tokio::sync::{Mutex as AsyncMutex, RwLock};
@@ -25,11 +26,12 @@ use super::image::Chosen;
 use super::labels;
 use super::network::{BRIDGE, Place, is_shared};
 use super::reaper::Reaper;
+use crate::baseline::{System, container_words};
 use crate::layout::PlannedNode;
-use crate::proc_fs::process_state;
+use crate::proc_fs::{children, process_state};
 use crate::registry::{self, Record};
 use crate::runner::Runner;
-use crate::{ClusterError, ContainerNetwork, ProcessId, Role};
+use crate::{ClusterError, ContainerNetwork, ProcessId};
 
 #[derive(Debug)]
 pub(crate) struct Containers {
@@ -54,6 +56,8 @@ struct Shared {
     holder: Option<(String, Vec<u16>)>,
     /// Whether the holder has been started.
     held: AsyncMutex<bool>,
+    /// What the servers are, if not Redis.
+    system: Option<&'static dyn System>,
     labels: BTreeMap<String, String>,
     environment: Vec<(&'static str, String)>,
     running: Mutex<BTreeMap<String, Started>>,
@@ -101,6 +105,7 @@ impl Containers {
                 names,
                 holder,
                 held: AsyncMutex::new(false),
+                system: record.topology.system(),
                 labels: labels::of(record),
                 environment: registry::marks(record),
                 running: Mutex::default(),
@@ -149,11 +154,11 @@ impl Shared {
         }
     }
 
-    /// A container with our marks.
+    /// A container with our marks that runs a program with its arguments.
     fn request(
         &self,
         name: &str,
-        args: Vec<String>,
+        words: Vec<String>,
         place: Place,
     ) -> ContainerRequest<GenericImage> {
         let (repository, tag) = self
@@ -161,12 +166,14 @@ impl Shared {
             .name
             .rsplit_once(':')
             .unwrap_or((&self.image.name, "latest"));
-        let mut image = GenericImage::new(repository, tag).with_entrypoint(&self.image.program);
+        let mut words = words.into_iter();
+        let program = words.next().unwrap_or_default();
+        let mut image = GenericImage::new(repository, tag).with_entrypoint(&program);
         for port in place.ports() {
             image = image.with_exposed_port(ContainerPort::Tcp(*port));
         }
         let mut request = image
-            .with_cmd(args)
+            .with_cmd(words)
             .with_container_name(name)
             .with_labels(&self.labels)
             .with_host_config_modifier(place.settings());
@@ -175,10 +182,21 @@ impl Shared {
         }
         if !self.engine.rootless {
             // Files that it writes must be this user's to remove.
-            let (user, group) = (nix::unistd::getuid(), nix::unistd::getgid());
+            let (user, group) = self.user();
             request = request.with_user(format!("{user}:{group}"));
         }
         request
+    }
+
+    /// Whom its servers run as: this user, or nobody where the server refuses root.
+    fn user(&self) -> (Uid, Gid) {
+        let own = (nix::unistd::getuid(), nix::unistd::getgid());
+        match self.system {
+            Some(system) if own.0.is_root() && system.refuses_root() => {
+                (Uid::from_raw(65534), Gid::from_raw(65534))
+            }
+            _ => own,
+        }
     }
 
     /// Starts the container whose network the nodes share, if they share one and it does not run yet. It serves nothing and is
@@ -190,7 +208,8 @@ impl Shared {
         };
         let mut held = self.held.lock().await;
         if !*held {
-            let args = [
+            let words = [
+                &self.image.program,
                 "--port",
                 "0",
                 "--dir",
@@ -198,9 +217,9 @@ impl Shared {
                 "--unixsocket",
                 "/holder/socket",
             ];
-            let args = args.map(str::to_owned).to_vec();
+            let words = words.map(str::to_owned).to_vec();
             let request = self
-                .request(name, args, Place::Behind(ports.clone()))
+                .request(name, words, Place::Behind(ports.clone()))
                 .with_mount(Mount::tmpfs_mount(DIR));
             start(request, name).await?;
             *held = true;
@@ -226,13 +245,30 @@ impl Shared {
             (None, ContainerNetwork::Published) => Place::Behind(vec![node.address.port()]),
         };
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        let mut args = vec![path(&node.conf_path)];
-        if node.role == Role::Sentinel {
-            args.push("--sentinel".into());
+        let mut words = vec![self.image.program.clone()];
+        words.extend(node.args.iter().cloned());
+        if let Some(system) = self.system {
+            let (user, group) = self.user();
+            nix::unistd::chown(&node.dir, Some(user), Some(group))
+                .map_err(|error| failed!("{}: {error}", node.dir.display()))?;
+            words = container_words(system, Path::new(&self.image.program), &node);
         }
-        let request = self
-            .request(&container, args, place)
-            .with_mount(Mount::bind_mount(path(&self.data), path(&self.data)));
+        // Others than this user may not pass the deployment's directory.
+        let own = if self.system.is_some() {
+            &node.dir
+        } else {
+            &self.data
+        };
+        let mut request = self
+            .request(&container, words, place)
+            .with_mount(Mount::bind_mount(path(own), path(own)));
+        if self.system.is_some() {
+            request = request.with_mount(Mount::tmpfs_mount("/tmp"));
+        }
+        for seen in &self.image.mounts {
+            let mount = Mount::bind_mount(path(seen), path(seen));
+            request = request.with_mount(mount.with_access_mode(AccessMode::ReadOnly));
+        }
         let id = start(request, &node.name).await?;
         let state = self
             .engine
@@ -246,9 +282,11 @@ impl Shared {
             .pid
             .and_then(|pid| u32::try_from(pid).ok())
             .unwrap_or(0);
+        // Its environment is there a moment later than it, and its group already.
+        let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let process = ProcessId::of(pid).filter(|process| {
             let (key, value) = &self.environment[0];
-            process.has_variable(key, value)
+            group.contains(&id) || process.has_variable(key, value)
         });
         if self.network == ContainerNetwork::Host
             && process.is_some_and(|process| elsewhere(process.pid))
@@ -379,7 +417,14 @@ impl Runner for Containers {
     }
 
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
-        engine::block(self.send(node, signal))
+        engine::block(self.send(node, signal))?;
+        // The engine sends it to the first process alone, and a server may be several, as PostgreSQL is.
+        let first = self.running(node).and_then(|started| started.process);
+        for other in first.map_or(Vec::new(), |first| children(first.pid)) {
+            // Fails only if it is gone by now.
+            let _ = kill(Pid::from_raw(other as i32), signal);
+        }
+        Ok(())
     }
 
     async fn kill(&self, node: &str) -> Result<(), ClusterError> {

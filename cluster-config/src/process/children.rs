@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::fleet::log_end;
 use super::spawn::spawn;
-use crate::baseline::System;
+use crate::baseline::{System, unprivileged};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
 use crate::registry::{self, Record};
@@ -81,9 +81,9 @@ impl Runner for Children {
         let mut command = match self.system {
             Some(system) => {
                 if let Some(first) = system.bootstrap(program, node) {
-                    self.run(first, node).await?;
+                    self.run(unprivileged(system, first), node).await?;
                 }
-                system.program(program)
+                unprivileged(system, system.program(program))
             }
             None => Command::new(program),
         };

@@ -88,7 +88,7 @@ impl Start<'_> {
     /// The node serves. One whose ensemble cannot have a leader, since most of it is away, has done its part when it listens.
     async fn serves(self, system: &dyn System, node: &PlannedNode) -> Result<(), ClusterError> {
         self.until(node, || async {
-            let why = match system.role(node.address).await {
+            let why = match system.hello(node.address).await {
                 Ok(_) => return Ok(()),
                 Err(why) => why,
             };
@@ -119,6 +119,9 @@ impl Start<'_> {
     pub(crate) async fn version(self) -> Result<String, ClusterError> {
         let first = &self.fleet.nodes()[0];
         self.until(first, || async {
+            if let Some(system) = self.fleet.system() {
+                return system.version(first.address).await;
+            }
             let info = text(&ask(&first.dial, &["INFO", "server"], ANSWER).await?);
             server_version(&info)
                 .map(str::to_owned)

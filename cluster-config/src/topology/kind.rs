@@ -28,6 +28,8 @@ words! {
         Mysql = "mysql",
         /// One server of PostgreSQL.
         Postgres = "postgres",
+        /// One server of MongoDB.
+        Mongodb = "mongodb",
     }
 }
 
@@ -87,6 +89,7 @@ impl TopologyKind {
             TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3 => "zookeeper",
             TopologyKind::Mysql => "mariadb",
             TopologyKind::Postgres => "postgres",
+            TopologyKind::Mongodb => "mongodb",
             _ => "redis",
         }
     }
@@ -125,6 +128,7 @@ impl TopologyKind {
             TopologyKind::ZooKeeper3 => "three servers of ZooKeeper, of which a majority decides",
             TopologyKind::Mysql => "one server of MariaDB, for locks on MySQL",
             TopologyKind::Postgres => "one server of PostgreSQL",
+            TopologyKind::Mongodb => "one server of MongoDB (untested)",
         }
     }
 }

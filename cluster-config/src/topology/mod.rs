@@ -61,8 +61,8 @@ pub struct Topology {
     /// What its servers run in.
     #[serde(default, skip_serializing_if = "ProvisionerKind::is_default")]
     pub provisioner: ProvisionerKind,
-    /// The image of containers, for example `redis:7.4`, pulled if the engine lacks it. `None`: `redis:8` or `valkey/valkey:8` where
-    /// a registry answers, else one that is built here from the installed server; always built for a `server` that is a path.
+    /// The image of containers, for example `redis:7.4`, pulled if the engine lacks it. `None`: that of the server's makers (`redis:8`,
+    /// `postgres:17`) where a registry answers, else the installed server; always that for a `server` that is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// How containers are reached. `None`: the host's network where the engine shares it with this machine.
@@ -154,7 +154,8 @@ impl Topology {
             | TopologyKind::Etcd
             | TopologyKind::ZooKeeper
             | TopologyKind::Mysql
-            | TopologyKind::Postgres => 1,
+            | TopologyKind::Postgres
+            | TopologyKind::Mongodb => 1,
             TopologyKind::Etcd3 | TopologyKind::ZooKeeper3 => 3,
             TopologyKind::Sentinel => 1 + self.replicas,
             TopologyKind::Cluster => self.shards * (1 + self.replicas),

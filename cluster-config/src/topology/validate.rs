@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::Count;
-use super::{Persistence, ProvisionerKind, Topology, TopologyKind, directive, node, user};
+use super::{ContainerNetwork, Persistence, Topology, TopologyKind, directive, node, user};
 use crate::{ClusterError, Role};
 
 /// Where in a topology something is wrong, as a file names it.
@@ -59,12 +59,17 @@ impl Topology {
             ("acl", self.acl),
             ("users", !self.users.is_empty()),
             ("nodes", !self.nodes.is_empty()),
-            ("provisioner", self.provisioner != ProvisionerKind::Process),
-            ("image", self.image.is_some()),
-            ("container-network", self.container_network.is_some()),
+            (
+                "container-network",
+                self.container_network == Some(ContainerNetwork::Published),
+            ),
         ];
         for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-            let message = format!("{key} does not apply to `{}`: it is for Redis", self.kind);
+            let what = match key {
+                "container-network" => "container-network = \"published\"",
+                _ => key,
+            };
+            let message = format!("{what} does not apply to `{}`: it is for Redis", self.kind);
             wrong.push((At::Key(key), message));
         }
     }

@@ -29,6 +29,7 @@ pub(super) const SHAPES: [TopologyKind; TopologyKind::ALL.len()] = [
     TopologyKind::ZooKeeper3,
     TopologyKind::Mysql,
     TopologyKind::Postgres,
+    TopologyKind::Mongodb,
 ];
 
 /// How long a driver's reply may take beyond its wait.
