@@ -69,6 +69,8 @@ impl Wanted {
 /// What was drawn so far, and what is known of it.
 struct Drawn {
     random: StdRng,
+    /// 0: what is held is extended; 1: nobody extends, and replies are slow. Both hold for longer than a lease.
+    style: u32,
     nodes: Vec<String>,
     clients: u32,
     kind: String,
@@ -113,9 +115,14 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         "cluster" => vec![1, 1, 1, 4, 4, 2, 3, 5, 6],
         _ => (1..=masters).collect(),
     };
+    // From a source of its own, so that the other seeds stay what they are without it.
+    let style = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500)
+        .random_range(0..8_u32)
+        .wrapping_sub(1);
     let mut drawn = Drawn {
         clients: random.random_range(2..=4),
         random,
+        style,
         nodes: names.iter().map(|number| format!("n{number}")).collect(),
         kind,
         has_replicas: ["sentinel", "cluster"].contains(&topology),
@@ -180,7 +187,9 @@ impl Drawn {
 
     fn load(&mut self, text: &mut String, subject: &str, waits_for_all: bool) {
         let lease_ms = self.between(200, 2_500);
-        let lease = match self.chance(0.35) {
+        let is_renewed = self.chance(0.35);
+        let style = if is_renewed { u32::MAX } else { self.style };
+        let lease = match is_renewed {
             // The watchdog's own lease.
             true => format!(
                 "lease = \"renewed\"\nwatchdog = \"{}ms\"",
@@ -189,6 +198,10 @@ impl Drawn {
             false => format!("lease = \"{lease_ms}ms\""),
         };
         let wait_ms = self.between(50, 2_000);
+        if style == 1 {
+            let with = format!("with = {{ latency = \"{}ms\" }}\n", lease_ms / 3);
+            self.fault_line(100, "", "delay", "n1 -> client 1", &with);
+        }
         let _ = writeln!(
             text,
             "\n[lock]\nsubject = \"{subject}\"\n{lease}\nwait = \"{wait_ms}ms\""
@@ -200,14 +213,21 @@ impl Drawn {
             let _ = writeln!(text, "permits = {}", self.between(1, 3));
         }
         let longest = lease_ms * self.between(2, 12) / 10;
+        let (shortest, longest) = match style {
+            0 | 1 => (lease_ms, lease_ms * 5),
+            _ => (1, longest),
+        };
         let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
         let locks = if self.kind == "multi" { 3 } else { locks };
         let think = self.between(1, 200);
         let _ = write!(
             text,
-            "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"1ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
+            "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"{shortest}ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
             self.clients,
         );
+        if style == 0 {
+            let _ = writeln!(text, "extend = \"{}ms\"", lease_ms / 4);
+        }
         if self.kind == "write" && subject.starts_with("lock-core") {
             let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
         }
@@ -220,6 +240,14 @@ impl Drawn {
         if self.chance(0.4) {
             let _ = writeln!(text, "cancel = 0.{}", self.between(1, 5));
         }
+    }
+
+    /// Writes a fault; `lasts` and `with` are whole lines, or nothing.
+    fn fault_line(&mut self, at: u32, lasts: &str, fault: &str, on: &str, with: &str) {
+        let _ = write!(
+            self.faults,
+            "\n[[faults]]\nat = \"{at}ms\"\n{lasts}fault = \"{fault}\"\non = \"{on}\"\n{with}"
+        );
     }
 
     /// A replica may have taken over.
@@ -359,13 +387,11 @@ impl Drawn {
             true => String::new(),
             false => format!("for = \"{lasts}ms\"\n"),
         };
-        let _ = write!(
-            self.faults,
-            "\n[[faults]]\nat = \"{at}ms\"\n{lasts}fault = \"{fault}\"\non = \"{on}\"\n"
-        );
-        if !with.is_empty() {
-            let _ = writeln!(self.faults, "with = {{ {with} }}");
-        }
+        let with = match with.is_empty() {
+            true => with,
+            false => format!("with = {{ {with} }}\n"),
+        };
+        self.fault_line(at, &lasts, fault, &on, &with);
     }
 
     /// What no fault of this scenario excuses.
