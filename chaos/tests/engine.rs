@@ -119,6 +119,7 @@ is_seen! {
         ("clock", "with = { jump = \"20s\" }");
     syncs_that_are_late: "kind = \"single\"\nconfig = { appendonly = \"yes\", appendfsync = \"always\" }",
         "fault = \"disk\"\non = \"master\"\nwith = { fsync = \"300ms\" }", ("disk", "with = { fsync = \"300ms\" }");
+    a_server_that_waits_for_a_processor: "kind = \"single\"", "fault = \"stress\"\non = \"master\"", ("stress", "with = { workers = 64 }");
     a_replica_that_hears_late: "kind = \"sentinel\"", "fault = \"delay\"\non = \"master -> replicas\"\nwith = { latency = \"500ms\" }",
         ("delay", "with = { latency = \"500ms\" }");
     a_replica_whose_packets_are_sent_again: "kind = \"sentinel\"", "fault = \"loss\"\non = \"master -> replicas\"\nwith = { rate = 0.3 }",

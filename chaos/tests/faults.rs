@@ -44,6 +44,7 @@ bites! {
     restart_without_data: "fault = \"restart\"\nwith = { data = \"lose\" }";
     pause_of_a_server: "fault = \"pause\"\non = \"n1\"";
     pause_of_a_holder: "fault = \"pause\"\non = \"holder\"";
+    stress: "fault = \"stress\"\nwith = { workers = 16 }";
     delay_of_one_client: "fault = \"delay\"\non = \"client 1 -> master\"\nwith = { latency = \"50ms\", jitter = \"10ms\" }";
     cut_both_ways: "fault = \"cut\"\non = \"clients <-> n1\"";
     partition_of_one_client: "fault = \"partition\"\non = \"n1 | client 2\"";

@@ -10,12 +10,13 @@ use nix::sys::signal::Signal;
 use support::{locklab, processes_of, signal, until};
 
 /// Topology and fault; each lasts until the end of a load that no test waits for.
-const FAULTS: [(&str, &str); 10] = [
+const FAULTS: [(&str, &str); 11] = [
     ("single", "fault = \"kill\"\non = \"master\""),
     ("single", "fault = \"kill\"\non = \"client 1\""),
     ("single", "fault = \"pause\"\non = \"master\""),
     ("single", "fault = \"pause\"\non = \"client 1\""),
     ("single", "fault = \"restart\"\nwith = { after = \"60s\" }"),
+    ("single", "fault = \"stress\"\nwith = { workers = 16 }"),
     ("single", "fault = \"power-cut\""),
     ("single", "fault = \"disk\"\nwith = { fsync = \"5s\" }"),
     ("single", "fault = \"clock\"\nwith = { jump = \"-1h\" }"),

@@ -78,7 +78,9 @@ pub use external::{
 };
 pub use isolate::{Isolation, PacketEffect, PacketGuard, isolate, isolation};
 pub use node::{Data, Node, Party, Role};
-pub use proc_fs::{ProcessId, children, local_addresses, process_state};
+pub use proc_fs::{
+    ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,
+};
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
 pub use proxy::{

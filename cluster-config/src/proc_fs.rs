@@ -63,6 +63,24 @@ pub fn children(pid: u32) -> Vec<u32> {
     words.split_whitespace().flat_map(str::parse).collect()
 }
 
+/// The threads of a process and of all that it has started.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(file(pid, "task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let own = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    own.chain(children(pid).into_iter().flat_map(threads))
+        .collect()
+}
+
+/// How long a thread has run, and how long it has waited for a processor while it could run.
+pub fn ran_and_waited_ns(thread: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(file(thread, "schedstat")).ok()?;
+    let mut fields = text.split_whitespace().flat_map(str::parse);
+    Some((fields.next()?, fields.next()?))
+}
+
 /// The local addresses of a process's IPv4 connections.
 pub fn local_addresses(pid: u32) -> BTreeSet<SocketAddr> {
     let inodes = socket_inodes(pid);

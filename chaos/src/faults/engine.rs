@@ -21,8 +21,10 @@ use crate::shim::Skew;
 const SILENT_S: u64 = 3;
 /// A lost packet is sent again no sooner, on any Linux.
 const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// So many round trips show whether packets are lost.
+/// So many round trips show whether packets are lost, and how long a server takes to answer.
 const ROUND_TRIPS: u32 = 50;
+/// Round trips to a server that waits for a processor last so many times as long as before. On a machine with other work they vary by less.
+const SLOWER: u32 = 4;
 
 /// Somebody else who carries faults out in place of the harness.
 #[async_trait]
@@ -48,13 +50,18 @@ impl Fault for ByEngine<'_> {
     async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut before = Vec::new();
         for name in nodes(injection) {
-            before.push((name, run_id(world, name).await));
+            let took = match self.kind.name {
+                "stress" => answers(world, name, Duration::MAX).await,
+                _ => None,
+            };
+            before.push((name, run_id(world, name).await, took));
         }
         let since = Instant::now();
         let guard = self.engine.inject(self.kind.name, world, injection).await?;
         let mut proofs = Vec::new();
-        for (name, before) in &before {
+        for (name, before, took) in &before {
             proofs.push(match self.kind.name {
+                "stress" => later(world, name, *took).await,
                 "clock" => wrong_clock(world, name, injection, since).await,
                 "disk" => late_sync(world, name, injection).await,
                 _ => {
@@ -126,6 +133,36 @@ async fn late_sync(world: &World, name: &str, injection: &Injection) -> Proof {
         ),
         Err(error) => proof!(false, "{name}: a write shows nothing: {error}"),
     }
+}
+
+/// How long a row of round trips to a server takes, or what it takes before that is `enough`; `None` if one is not answered.
+async fn answers(world: &World, name: &str, enough: Duration) -> Option<Duration> {
+    let mut took = Duration::ZERO;
+    for _ in 0..ROUND_TRIPS {
+        if took >= enough {
+            break;
+        }
+        let asked = Instant::now();
+        world.deployment.command(name, &["PING"]).await.ok()?;
+        took += asked.elapsed();
+        // A server that is asked without a rest never has to wake up.
+        tokio::time::sleep(LOOK).await;
+    }
+    Some(took)
+}
+
+/// What a server waits for cannot be seen from here, only that it answers later.
+async fn later(world: &World, name: &str, before: Option<Duration>) -> Proof {
+    let Some(before) = before else {
+        return proof!(false, "{name} did not answer before");
+    };
+    let took = answers(world, name, before * SLOWER)
+        .await
+        .unwrap_or_default();
+    proof!(
+        took >= before * SLOWER,
+        "{name} took {before:.1?} for {ROUND_TRIPS} answers before, and now {took:.1?} or more"
+    )
 }
 
 /// What shows on links: those with a client by round trips from here, those between a master and its replica by what the replica has heard.

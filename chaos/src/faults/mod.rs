@@ -45,6 +45,7 @@ mod refuse_command;
 mod restart;
 mod script_flush;
 pub mod settings;
+pub mod stress;
 mod takeover;
 pub(crate) mod upgrade;
 mod world;
@@ -263,7 +264,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 38] = [
+pub static FAULTS: [FaultKind; 39] = [
     kill::KIND,
     restart::KIND,
     names::NEW_ADDRESS,
@@ -271,6 +272,7 @@ pub static FAULTS: [FaultKind; 38] = [
     upgrade::KIND,
     pause::KIND,
     block::KIND,
+    stress::KIND,
     power_cut::KIND,
     disk::KIND,
     clock::KIND,
@@ -336,10 +338,11 @@ pub(crate) fn allowed(
 }
 
 /// Faults that need no word of a server, of whatever system it is.
-const ANY_SYSTEM: [&str; 16] = [
+const ANY_SYSTEM: [&str; 17] = [
     "kill",
     "restart",
     "pause",
+    "stress",
     "power-cut",
     "disk",
     "clock",

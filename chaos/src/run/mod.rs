@@ -23,7 +23,7 @@ use results::run::ScenarioResult;
 use tokio::sync::watch;
 
 use crate::faults::engine::Engine;
-use crate::faults::{self, upgrade};
+use crate::faults::{self, stress, upgrade};
 use crate::plan::Plan;
 use crate::scenario::{self, FaultSpec, On, When, Who};
 use crate::shim::Shims;
@@ -157,13 +157,14 @@ async fn carried_out(
         .map_err(|error| RunError::io("write", &plan_path, &error))?;
     let mut cancel = options.cancel.clone();
 
-    if let Some(why) = server_missing(upgrade::servers(&plan.faults)) {
+    let own = without_taken(plan, options);
+    let missing = server_missing(upgrade::servers(&plan.faults)).or_else(|| stress::missing(&own));
+    if let Some(why) = missing {
         return Err(RunError::Missing(why));
     }
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
     up.toxiproxy = options.toxiproxy;
-    let own = without_taken(plan, options);
     if own.needs_proxies() && !by_packets_alone(&own) {
         up.links = Links::Proxied;
     }
