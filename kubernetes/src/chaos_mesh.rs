@@ -8,11 +8,12 @@
 //! | `cut`, `partition` | NetworkChaos `partition` |
 //! | `clock` with `jump` | TimeChaos |
 //! | `disk` | IOChaos `latency` on FSYNC |
+//! | `stress` | StressChaos on the processor, among what the container may use |
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use chaos::faults::{find, settings};
+use chaos::faults::{find, settings, stress};
 use chaos::scenario::{FaultSpec, On, Settings, Who};
 use cluster_config::TopologyKind;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -63,7 +64,7 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
             {
                 no("a pod comes back when Kubernetes starts it, not `after` a time")
             }
-            "kill" | "restart" | "disk" => Ok(Carrier::ChaosMesh),
+            "kill" | "restart" | "disk" | "stress" => Ok(Carrier::ChaosMesh),
             "clock" if fault.with.contains_key("drift") => {
                 no("TimeChaos shifts a clock, and lets it run at its own speed")
             }
@@ -207,6 +208,13 @@ fn on_pods(harm: &Harm<'_>) -> Result<(&'static str, Value), String> {
             });
             ("IOChaos", spec)
         }
+        "stress" => {
+            let spec = json!({
+                "containerNames": [CONTAINER],
+                "stressors": {"cpu": {"workers": stress::count(harm.with), "load": 100}},
+            });
+            ("StressChaos", spec)
+        }
         other => return Err(format!("`{other}` is none of Chaos Mesh's faults on pods")),
     })
 }
@@ -243,8 +251,15 @@ fn joined(mut spec: Value, more: Value) -> Value {
 }
 
 /// The kinds that faults are said in.
-pub fn kinds() -> [ApiResource; 4] {
-    ["PodChaos", "NetworkChaos", "TimeChaos", "IOChaos"].map(resource)
+pub fn kinds() -> [ApiResource; 5] {
+    [
+        "PodChaos",
+        "NetworkChaos",
+        "TimeChaos",
+        "IOChaos",
+        "StressChaos",
+    ]
+    .map(resource)
 }
 
 fn resource(kind: &str) -> ApiResource {
@@ -318,6 +333,7 @@ mod tests {
                 "with = { jump = \"5s\" }",
                 ChaosMesh,
             ),
+            ("cluster", "stress", "masters", "", ChaosMesh),
         ] {
             // A partition of several servers has links between servers too.
             let expected = if fault == "partition" {

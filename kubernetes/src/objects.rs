@@ -18,6 +18,7 @@ use kube::api::{ApiResource, ObjectMeta};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::chaos_mesh;
 use crate::pods::{self, env, env_of_field, env_of_secret, mount, resources, template, volume};
 use crate::servers;
 use crate::spec::{Servers, Spec, Storage};
@@ -173,15 +174,13 @@ fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
         verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
         ..PolicyRule::default()
     };
+    let kinds = chaos_mesh::kinds();
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural.as_str()).collect();
     let role = Role {
         metadata: metadata.clone(),
         rules: Some(vec![
             rule("", &["pods"], &["get", "list"]),
-            rule(
-                "chaos-mesh.org",
-                &["networkchaos", "podchaos", "timechaos", "iochaos"],
-                &["create", "get", "delete"],
-            ),
+            rule("chaos-mesh.org", &kinds, &["create", "get", "delete"]),
         ]),
     };
     let binding = RoleBinding {

@@ -17,11 +17,12 @@ use crate::kubelet::Kubelet;
 use crate::support::{code, stderr, stdout};
 use crate::{begin, end, until};
 
-const SCHEMAS: [&str; 4] = [
+const SCHEMAS: [&str; 5] = [
     include_str!("chaos-mesh/podchaos.json"),
     include_str!("chaos-mesh/networkchaos.json"),
     include_str!("chaos-mesh/timechaos.json"),
     include_str!("chaos-mesh/iochaos.json"),
+    include_str!("chaos-mesh/stresschaos.json"),
 ];
 
 /// Lets the API server know the kinds of Chaos Mesh.

@@ -149,6 +149,7 @@ fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
         ("restart", &lose, &pods),
         ("clock", &jump, &pods),
         ("disk", &sync, &pods),
+        ("stress", &none, &pods),
         ("cut", &none, &links),
         ("delay", &late, &links),
         ("loss", &lost, &links),
@@ -189,6 +190,7 @@ fn faults_are_taken_by_chaos_meshs_own_types_and_what_only_they_refuse_is_refuse
             ("NetworkChaos", Some("delay")) => one["spec"]["delay"]["latency"] = json!("1 parsec"),
             ("TimeChaos", _) => one["spec"]["timeOffset"] = json!("back"),
             ("IOChaos", _) => one["spec"]["delay"] = json!("some"),
+            ("StressChaos", _) => one["spec"]["stressors"] = json!({}),
             _ => continue,
         }
         asked.push((one, "refused"));
@@ -226,6 +228,7 @@ async fn faults_are_taken(plane: &ControlPlane) {
             ("IOChaos", 1),
             ("NetworkChaos", 3),
             ("PodChaos", 3),
+            ("StressChaos", 1),
             ("TimeChaos", 1)
         ])
     );
@@ -243,8 +246,13 @@ async fn faults_are_taken(plane: &ControlPlane) {
             ("mode", json!("some")),
             ("selector", json!("x")),
         ];
-        if resource.kind != "TimeChaos" {
-            changes.push(("action", json!("explode")));
+        match resource.kind.as_str() {
+            "TimeChaos" => {}
+            "StressChaos" => {
+                changes.push(("stressors", json!({"cpu": {"load": 100}})));
+                changes.push(("stressors", json!({"cpu": {"workers": 1, "load": 101}})));
+            }
+            _ => changes.push(("action", json!("explode"))),
         }
         for (key, wrong) in changes {
             let mut object = object.clone();

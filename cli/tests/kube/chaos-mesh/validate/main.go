@@ -30,6 +30,7 @@ func judge(line []byte) error {
 		"NetworkChaos": &v1alpha1.NetworkChaos{},
 		"TimeChaos":    &v1alpha1.TimeChaos{},
 		"IOChaos":      &v1alpha1.IOChaos{},
+		"StressChaos":  &v1alpha1.StressChaos{},
 	}
 	object, known := all[kind.Kind]
 	if !known {
