@@ -204,6 +204,68 @@ fn up(dir: &Path, what: &[&str]) -> (Child, String) {
     (theirs, url.trim().to_owned())
 }
 
+/// What the first server of another system says to bytes, until it says nothing more for a while.
+#[cfg(feature = "baselines")]
+fn said(url: &str, asked: &[&[u8]]) -> String {
+    use std::io::{Read as _, Write as _};
+    let (_, rest) = url.split_once("://").unwrap();
+    let host = rest.split('@').next_back().unwrap();
+    let host = host.split([',', '/']).next().unwrap();
+    let mut server = std::net::TcpStream::connect(host).unwrap();
+    let second = std::time::Duration::from_secs(1);
+    server.set_read_timeout(Some(second)).unwrap();
+    let mut all = Vec::new();
+    for part in asked {
+        server.write_all(part).unwrap();
+        let mut bytes = [0; 4096];
+        if let Ok(read) = server.read(&mut bytes) {
+            all.extend(&bytes[..read]);
+        }
+    }
+    // What was sent in pieces.
+    let _ = server.read_to_end(&mut all);
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// How many keys, nodes or rows are there; a table that is not there yet has none.
+#[cfg(feature = "baselines")]
+fn left_at(url: &str) -> u64 {
+    const ROWS: &str = "SELECT CONCAT('rows=', COUNT(*)) AS n FROM locklab_locks";
+    let (text, word) = match url.split_once("://").unwrap().0 {
+        "etcd" => {
+            let body = r#"{"key": "AA==", "range_end": "AA==", "count_only": true}"#;
+            let head = format!(
+                "POST /v3/kv/range HTTP/1.0\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            (said(url, &[(head + body).as_bytes()]), "\"count\":\"")
+        }
+        "zookeeper" => (said(url, &[b"srvr"]), "Node count: "),
+        "mysql" => {
+            // A length of three bytes and a number before each; the answer to the greeting: 4.1 and plugins of its own, no password.
+            let mut login = vec![0; 36];
+            login[..8].copy_from_slice(&[0, 0, 0, 1, 0x08, 0x82, 0x08, 0]);
+            login.extend(b"root\0\0locklab\0mysql_native_password\0");
+            login[0] = login.len() as u8 - 4;
+            let mut query = vec![ROWS.len() as u8 + 1, 0, 0, 0, 3];
+            query.extend(ROWS.as_bytes());
+            (said(url, &[b"", &login, &query]), "rows=")
+        }
+        _ => {
+            let output = std::process::Command::new("psql")
+                .args([url, "-tAc", ROWS])
+                .output()
+                .unwrap();
+            (stdout(&output), "rows=")
+        }
+    };
+    let number = text.split(word).nth(1).unwrap_or("0");
+    let end = number
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(number.len());
+    number[..end].parse().unwrap()
+}
+
 /// What clients and proxies can do to them is done; what their owner alone can do, and what Redis alone has, is refused.
 #[cfg(feature = "baselines")]
 fn another_systems_servers(kind: &str, subject: &str) {
@@ -213,6 +275,7 @@ fn another_systems_servers(kind: &str, subject: &str) {
     if url.is_empty() {
         return support::skipped(&format!("{kind} does not start here"));
     }
+    let before = left_at(&url);
     let with = ["--subject", subject];
     let bit = |faults: &str| {
         scenario(dir, faults);
@@ -227,6 +290,8 @@ fn another_systems_servers(kind: &str, subject: &str) {
         assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
         let run: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert_eq!(run["scenarios"][0]["topology"], kind);
+        let server = run["scenarios"][0]["server"].as_str().unwrap();
+        assert!(server.contains("-") && server.contains('.'), "{server}");
         assert!(!stderr(&output).contains("may have stayed"));
     };
     let all = if kind.ends_with('3') {
@@ -238,6 +303,35 @@ fn another_systems_servers(kind: &str, subject: &str) {
         "[[faults]]\nat = \"500ms\"\nfor = \"500ms\"\nfault = \"partition\"\non = \"client 1 | {all}\"\n"
     ));
     bit("[[faults]]\nat = \"500ms\"\nfor = \"300ms\"\nfault = \"pause\"\non = \"holder\"\n");
+    let args = [
+        "bench",
+        "--target",
+        &url,
+        "--workload",
+        "uncontended",
+        "--duration",
+        "200ms",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let output = run(dir, &args);
+    assert!(code(&output) <= 2, "{}", stderr(&output));
+    let run: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let servers = &run["meta"]["environment"]["servers"];
+    let scheme = url.split("://").next().unwrap();
+    let version = servers[scheme]["version"].as_str().unwrap();
+    assert!(version.contains('.'), "{servers}");
+    // Keys of etcd go when their leases are over.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while left_at(&url) != before {
+        assert!(
+            std::time::Instant::now() < until,
+            "{before:?} were there, and now {:?}",
+            left_at(&url)
+        );
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     for (fault, why) in [
         ("fault = \"kill\"", "[hooks] kill ="),
         ("fault = \"flushall\"", "is for Redis alone"),
@@ -282,12 +376,35 @@ fn somebody_elses_databases_are_tried_like_redis() {
     another_systems_servers("postgres", "postgres:row");
 }
 
+/// No server of MongoDB is at hand, so this is as far as it goes.
+#[cfg(feature = "mongodb")]
+#[test]
+fn a_mongodb_that_does_not_answer_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    scenario(dir.path(), "");
+    let with = ["--subject", "mongodb:find-and-modify"];
+    let url = "mongodb://app:sesame@127.0.0.1:1/app";
+    for command in ["chaos", "audit"] {
+        let output = match command {
+            "chaos" => chaos(dir.path(), url, &with),
+            _ => run(dir.path(), &["audit", with[1], "--target", url]),
+        };
+        assert_eq!(code(&output), 69, "{command}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(
+            said.contains("does not answer") && !said.contains("sesame"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn what_is_wrong_with_another_systems_url_is_said_without_its_servers() {
     let dir = tempfile::tempdir().unwrap();
     scenario(dir.path(), "");
     for (url, why) in [
         ("etcd://127.0.0.1:1,127.0.0.1:2", "take 1 or 3"),
+        ("mongodb://127.0.0.1:1,127.0.0.1:2", "take 1"),
         ("zookeeper://192.0.2.1", "--yes-this-is-mine"),
     ] {
         let output = chaos(dir.path(), url, &[]);

@@ -165,9 +165,14 @@ impl Deployment {
     /// What a node says that it is, by its INFO: `redis-7.0.15`, `valkey-9.1.2`, `dragonfly-1.25.0`.
     pub async fn serves(&self, node: &str) -> Result<String, ClusterError> {
         if self.topology.kind.system().is_some() {
-            let (name, version) = (self.topology.kind.server(), &self.server_version);
+            let version = &self.server_version;
+            let name = match self.topology.kind {
+                // MariaDB's versions are from 10 on.
+                crate::TopologyKind::Mysql if !version.starts_with('1') => "mysql",
+                kind => kind.server(),
+            };
             return Ok(match version.as_str() {
-                // Somebody else's, which nobody asked.
+                // Somebody else's, which does not say it to everybody.
                 "" => name.to_owned(),
                 version => format!("{name}-{version}"),
             });

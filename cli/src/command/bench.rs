@@ -235,6 +235,13 @@ pub(super) type Ended = (u8, String);
 /// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
     if let Some(url) = &options.target {
+        if let Some(system) = bench::subjects::system_of(url)
+            && let Ok(found) = super::target::external(url, options.yes_this_is_mine).await
+        {
+            let mut topology = found.topology().clone();
+            topology.server = system.to_owned();
+            keep_server(keeper, &topology, found.server_version());
+        }
         let plan = plan(options, url, "external", keeper);
         return measure(&plan, keeper).await;
     }

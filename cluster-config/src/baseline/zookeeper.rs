@@ -14,12 +14,8 @@ use crate::{ClusterError, Role, Server, Topology};
 const VARIABLE: &str = "LOCKLAB_ZOOKEEPER";
 
 /// The folder may be a pattern, as its version is in its name in an image; without separators it stays one word.
-const RUN: &str = r#"
-    IFS=
-    cd $1
-    shift
-    exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@"
-"#;
+const RUN: &str =
+    r#"IFS=; cd $1; shift; exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@""#;
 
 #[derive(Debug)]
 pub(super) struct ZooKeeper;

@@ -135,6 +135,11 @@ impl External {
         &self.topology
     }
 
+    /// What the first server says of its version; empty if it does not say it to everybody.
+    pub fn server_version(&self) -> &str {
+        &self.version
+    }
+
     /// What clients are given, with its password.
     pub fn url(&self) -> &str {
         &self.url
@@ -266,9 +271,12 @@ impl Provisioner for External {
 
 /// What the first server says of its version; empty if it does not.
 async fn version(target: &ExternalTarget, found: &[Found]) -> String {
-    let Some(first) = found.first().filter(|_| target.kind.is_redis()) else {
+    let Some(first) = found.first() else {
         return String::new();
     };
+    if let Some(system) = target.kind.system() {
+        return system.version(first.address).await.unwrap_or_default();
+    }
     let dial = target.dial(first.role, first.address);
     let info = wire::ask(&dial, &["INFO", "server"], ANSWER).await;
     let info = info.map(|info| wire::text(&info)).unwrap_or_default();

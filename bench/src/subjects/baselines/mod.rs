@@ -93,8 +93,8 @@ pub fn of_system(system: &str) -> Vec<&'static str> {
     rows.map(|row| row.name).collect()
 }
 
-/// Removes what a run left on a system's own servers: rows and documents, which keep their fences. Keys of etcd go with their leases, and ZooKeeper
-/// removes an empty container by itself.
+/// Removes what a run left on a system's own servers: rows and documents, which keep their fences, and the containers of ZooKeeper, which it would
+/// remove by itself minutes later. Keys of etcd go with their leases. An empty table, its sequence and its index stay.
 ///
 /// # Errors
 /// A server that did not answer, or refused.
@@ -111,6 +111,8 @@ pub async fn remove_keys(target: &str, prefix: &str) -> Result<(), SubjectError>
         Some("mysql") => mysql::remove(&own, prefix).await,
         #[cfg(feature = "postgres")]
         Some("postgres") => postgres::remove(&own, prefix).await,
+        #[cfg(feature = "zookeeper")]
+        Some("zookeeper") => zookeeper::remove(&own, prefix).await,
         _ => {
             let _ = (own, prefix);
             Ok(())

@@ -55,6 +55,33 @@ async fn connect(own: Own, acts_on_expired: bool) -> Result<Arc<dyn Store>, Subj
     Ok(Arc::new(store))
 }
 
+/// Removes the directories of a run, and that of all if it is empty then. One that a session still has a node in is waited for.
+pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+    let until = Instant::now() + own.session * 2;
+    loop {
+        match removed(own, prefix).await {
+            Ok(()) | Err(Error::NoNode) => return Ok(()),
+            Err(_) if Instant::now() < until => sleep(PAUSE).await,
+            Err(error) => return Err(own.unreachable(error)),
+        }
+    }
+}
+
+async fn removed(own: &Own, prefix: &str) -> Result<(), Error> {
+    let client = Client::connect(&addresses(&own.target).join(",")).await?;
+    let (all, prefix) = (client.list_children("/locklab").await?, directory(prefix));
+    for path in all.iter().map(|name| directory(name)) {
+        if path.starts_with(&prefix) {
+            client.delete(&path, None).await?;
+        }
+    }
+    match client.delete("/locklab", None).await {
+        // Somebody else's.
+        Err(Error::NotEmpty) => Ok(()),
+        deleted => deleted,
+    }
+}
+
 struct ZooKeeper {
     cluster: String,
     session: Duration,
