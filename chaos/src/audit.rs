@@ -94,23 +94,18 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
             )),
         };
     }
-    // Whatever somebody else's driver works on.
-    let family = name.split_once(':').map_or("exec", |(family, _)| family);
-    let of_redis = || {
-        !TopologyKind::ALL
-            .iter()
-            .any(|kind| kind.system_name() == Some(family))
-    };
-    match topology.system_name() {
-        Some(system) if system != family && family != "exec" => {
+    let subject = bench::subjects::find(name).ok();
+    let own = subject.as_ref().and_then(|subject| subject.system());
+    match (topology.system_name(), own) {
+        // Whatever somebody else's driver works on.
+        (Some(_), None) if name.starts_with("exec:") => {}
+        (Some(system), own) if own != Some(system) => {
             return Err(format!(
                 "{name} is no lock of {system}, whose servers `{shape}` has"
             ));
         }
-        None if !of_redis() => {
-            return Err(format!(
-                "{name} is a lock of {family}, and `{shape}` is Redis"
-            ));
+        (None, Some(own)) => {
+            return Err(format!("{name} is a lock of {own}, and `{shape}` is Redis"));
         }
         _ => {}
     }
@@ -448,6 +443,23 @@ mod tests {
             kinds: words(kinds),
             features: Some(words(features)),
             ..Abilities::default()
+        }
+    }
+
+    #[test]
+    fn a_lock_runs_on_servers_of_its_own_system_only() {
+        let has = Abilities::default();
+        for (name, redis, zookeeper) in [
+            ("lock-core:reentrant", true, false),
+            ("peer:redisson", true, false),
+            ("peer:curator", false, true),
+            ("zookeeper:ephemeral", false, true),
+            ("etcd:lock", false, false),
+            ("exec:driver", true, true),
+        ] {
+            let on = |kind| place(kind, name, &has).is_ok();
+            assert_eq!(on(TopologyKind::Single), redis, "{name}");
+            assert_eq!(on(TopologyKind::ZooKeeper3), zookeeper, "{name}");
         }
     }
 

@@ -36,6 +36,8 @@ pub struct ExecSubject {
     command: Vec<String>,
     /// The program serves one of our own subjects.
     ours: bool,
+    /// The system that it is a lock on, where that is known before it runs and is not Redis.
+    system: Option<&'static str>,
     /// What is to be done before the program is there.
     missing: Option<String>,
 }
@@ -57,18 +59,26 @@ impl ExecSubject {
             kinds: Vec::new(),
             command,
             ours: false,
+            system: None,
             missing: None,
         })
     }
 
     /// A program of this tree that wraps somebody else's library; `missing` says how it is built, where it is not.
-    pub(crate) fn of_peer(name: String, about: &str, run: String, missing: Option<String>) -> Self {
+    pub(crate) fn of_peer(
+        name: String,
+        about: &str,
+        system: Option<&'static str>,
+        run: String,
+        missing: Option<String>,
+    ) -> Self {
         ExecSubject {
             name,
             about: about.to_owned(),
             kinds: Vec::new(),
             command: vec![run],
             ours: false,
+            system,
             missing,
         }
     }
@@ -81,6 +91,7 @@ impl ExecSubject {
             kinds: subject.kinds(),
             command,
             ours: true,
+            system: None,
             missing: None,
         }
     }
@@ -102,6 +113,10 @@ impl Subject for ExecSubject {
 
     fn program(&self) -> Option<&[String]> {
         (!self.ours).then_some(&self.command)
+    }
+
+    fn system(&self) -> Option<&str> {
+        self.system
     }
 
     fn missing(&self) -> Option<&str> {

@@ -13,6 +13,8 @@ struct Peer {
     /// The folder's, and the subject's behind `peer:`.
     name: &'static str,
     about: &'static str,
+    /// The system that it is a lock on; `None`: Redis.
+    system: Option<&'static str>,
     /// What is there once it is built, below the folder.
     built: &'static str,
 }
@@ -21,37 +23,50 @@ const PEERS: &[Peer] = &[
     Peer {
         name: "redisson",
         about: "Redisson 4.7.0 (Java), asynchronous calls: reentrant, fair, read-write, fenced, spin, multi, redlock, semaphores; notified waits, a watchdog",
+        system: None,
         built: "build/classes/RedissonDriver.class",
     },
     Peer {
         name: "redsync",
         about: "redsync 4.18.1 over go-redis 9.23.0 (Go): SET NX PX on one server or a majority of several, tries every 50 to 250 ms; no renewal",
+        system: None,
         built: "build/driver",
     },
     Peer {
         name: "bsm-redislock",
         about: "bsm/redislock 0.9.4 over go-redis 9.23.0 (Go): SET NX PX by a script, tries every 100 ms; no renewal",
+        system: None,
         built: "build/driver",
     },
     Peer {
         name: "redis-py",
         about: "redis-py 8.1.0 (Python): SET NX PX, tries every 100 ms, sends a command again up to ten times; no renewal",
+        system: None,
         built: ".venv/built",
     },
     Peer {
         name: "node-redlock",
         about: "node-redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 100 to 300 ms; `using` renews",
+        system: None,
         built: "node_modules/redlock/package.json",
     },
     Peer {
         name: "redis-semaphore",
         about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease",
+        system: None,
         built: "node_modules/redis-semaphore/package.json",
     },
     Peer {
         name: "rslock",
         about: "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal",
+        system: None,
         built: "build/release/rslock-driver",
+    },
+    Peer {
+        name: "curator",
+        about: "Curator 5.9.0 (Java), InterProcessMutex on ZooKeeper: an ephemeral sequential node for each acquire; notified waits, a session",
+        system: Some("zookeeper"),
+        built: "build/classes/CuratorDriver.class",
     },
 ];
 
@@ -78,7 +93,13 @@ impl Peer {
             )
         });
         let run = folder.join("run").to_string_lossy().into_owned();
-        ExecSubject::of_peer(format!("peer:{}", self.name), self.about, run, missing)
+        ExecSubject::of_peer(
+            format!("peer:{}", self.name),
+            self.about,
+            self.system,
+            run,
+            missing,
+        )
     }
 }
 

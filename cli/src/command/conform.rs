@@ -39,18 +39,19 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let command = words(&options.driver)?;
+    let (command, system) = words(&options.driver)?;
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
         Some(target) => {
-            let known = crate::args::target(target)?;
-            super::bench::allow(&known, options.yes_this_is_mine)?;
+            super::bench::allow_url(target, options.yes_this_is_mine)?;
             (target.clone(), None)
         }
         None => {
             let mut up = UpOptions::new(work.path());
             up.in_memory = true;
-            let topology = Topology::of(TopologyKind::Single);
+            let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
+            let kind = TopologyKind::ALL.into_iter().find(own);
+            let topology = Topology::of(kind.unwrap_or(TopologyKind::Single));
             let deployment = Process.up(&topology, &up).await.map_err(exit::missing)?;
             (deployment.url(), Some(deployment))
         }
@@ -67,7 +68,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         prefix: format!("locklab:conform-{}:", std::process::id()),
         kind: options.kind.clone(),
         patience: options.patience,
-        may_flush: deployment.is_some(),
+        may_flush: deployment.is_some() && system.is_none(),
         log: Some(log.clone()),
     };
     // A log that is gone afterwards is quoted and not named.
@@ -101,8 +102,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     Ok(exit::of(found.conforms()))
 }
 
-/// The words of the driver's line; the subject's own rules for them.
-fn words(line: &str) -> anyhow::Result<Vec<String>> {
+/// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on, if that is not Redis.
+fn words(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
     let name = match line.starts_with("peer:") {
         true => line.to_owned(),
         false => format!("exec:{line}"),
@@ -110,7 +111,10 @@ fn words(line: &str) -> anyhow::Result<Vec<String>> {
     let subject = bench::subjects::find(&name).map_err(exit::usage)?;
     match subject.missing() {
         Some(why) => Err(exit::missing(why)),
-        None => Ok(subject.program().unwrap_or_default().to_vec()),
+        None => Ok((
+            subject.program().unwrap_or_default().to_vec(),
+            subject.system().map(str::to_owned),
+        )),
     }
 }
 

@@ -38,7 +38,7 @@ public final class LocklabDriver {
         public String name, version;
         /** The default first; an acquire of any other kind is refused here. */
         public List<String> kinds = List.of("plain");
-        /** Of single, sentinel, cluster and masters; on any other the library has nothing to lock with. */
+        /** Of single, sentinel, cluster, masters and zookeeper; on any other the library has nothing to lock with. */
         public List<String> topologies = List.of("single");
         /** Those beside what is brought here (load, prefix, overlap, mono, cancel), e.g. extend. */
         public List<String> features = List.of();
@@ -92,7 +92,7 @@ public final class LocklabDriver {
         }
     }
 
-    /** Where the servers are, and what is asked of the client: shape is single, sentinel, cluster or masters, hosts are host:port, path is a
+    /** Where the servers are, and what is asked of the client: shape is single, sentinel, cluster, masters or zookeeper, hosts are host:port, path is a
      * database's number or the sentinels' name of the master, watchdogMs the wished lease of renewed locks or 0,
      * tlsCa the file of the authority that signed the servers' certificates, or empty. */
     public record Hello(String target, String shape, List<String> hosts, String user, String password, String path, boolean tls, String tlsCa,
@@ -293,6 +293,7 @@ public final class LocklabDriver {
             case "redis-sentinel", "rediss-sentinel" -> "sentinel";
             case "redis-cluster", "rediss-cluster" -> "cluster";
             case "redlock", "redlocks" -> "masters";
+            case "zookeeper" -> "zookeeper";
             default -> throw new Failed("the target's scheme `" + scheme + "` is unknown");
         };
         int mark = rest.indexOf('?');
@@ -314,7 +315,7 @@ public final class LocklabDriver {
             path = rest.substring(slash + 1);
             rest = rest.substring(0, slash);
         }
-        String port = shape.equals("sentinel") ? ":26379" : ":6379";
+        String port = shape.equals("sentinel") ? ":26379" : shape.equals("zookeeper") ? ":2181" : ":6379";
         List<String> hosts = new ArrayList<>();
         for (String host : rest.split(",")) {
             hosts.add(host.matches(".*:\\d+") ? host : host + port);
