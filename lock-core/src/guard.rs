@@ -167,7 +167,7 @@ impl Guard {
         }
     }
 
-    /// Its events from now on.
+    /// Its events from now on; of one that is lost already, that it is.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -397,8 +397,14 @@ impl Hold {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
         check(self, &mut state);
-        if state.phase == Phase::Held {
-            state.listeners.push(sender);
+        match &state.phase {
+            Phase::Held => state.listeners.push(sender),
+            // A lease can end between the grant and this call.
+            Phase::Lost(reason) => {
+                let (reason, at) = (reason.clone(), Instant::now().std());
+                let _ = sender.send(GuardEvent::Lost { reason, at });
+            }
+            Phase::Asked | Phase::Ended => {}
         }
         receiver
     }

@@ -232,6 +232,9 @@ async fn a_fixed_lease_is_lost_before_another_can_enter() {
     let (next, entered_at) = next.await.expect("no panic");
     drop(next.expect("the lease is over"));
     assert!(at <= entered_at, "told {:?} too late", at - entered_at);
+    // Who begins to listen after the loss hears of it all the same.
+    let heard = guard.events().next().await;
+    assert!(matches!(heard, Some(GuardEvent::Lost { .. })), "{heard:?}");
 }
 
 #[tokio::test]
