@@ -39,6 +39,8 @@ public final class CuratorDriver extends LocklabDriver.Library {
         version = "5.9.0, InterProcessMutex";
         kinds = List.of("reentrant");
         topologies = List.of("zookeeper", "zookeeper-3");
+        // A release that finds its node gone says nothing of it.
+        features = List.of("release_blind");
     }
 
     @Override
