@@ -85,7 +85,8 @@ pub fn run(plan: &Plan, prove: bool) -> Result<Outcome, SubjectError> {
             .build();
         let runtime = runtime.expect("a runtime needs nothing of the system");
         let recorded = runtime.block_on(record(&own, subject));
-        drop(runtime);
+        // What is left goes with the process.
+        std::mem::forget(runtime);
         recorded
     });
     let simulation = simulation.expect("there is room for a thread");

@@ -110,7 +110,7 @@ fn nothing_convicted() {
     // By hand: how many, from which on, on which servers, of which kind, of which subject.
     let word = |at: usize| std::env::args().nth(at).filter(|word| !word.is_empty());
     let number = |at, usual| word(at).map_or(usual, |n: String| n.parse().expect("a number"));
-    let (seeds, from) = (number(2, 60), number(3, 0));
+    let (seeds, from) = (number(2, 700), number(3, 0));
     let wanted = Wanted {
         topology: word(4),
         kind: word(5),

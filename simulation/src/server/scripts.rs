@@ -1,6 +1,6 @@
 //! EVAL and its like: the library's own scripts in the Lua that servers have, over the keys of a simulated one.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, fmt, mem::ManuallyDrop, sync::Arc};
 
 use mlua::{Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
@@ -38,7 +38,8 @@ struct Lent {
 }
 
 thread_local! {
-    static INTERPRETER: Interpreter = Interpreter::new();
+    /// Not dropped, which would free each of its objects: it goes with the process of its run.
+    static INTERPRETER: ManuallyDrop<Interpreter> = ManuallyDrop::new(Interpreter::new());
     static LENT: RefCell<Lent> = RefCell::default();
 }
 
@@ -341,17 +342,15 @@ impl Server {
             return Reply::error("NOSCRIPT No matching script. Please use EVAL.");
         };
         let (keys, args) = rest.split_at(count);
-        let lent = Lent {
-            server: std::mem::take(self),
-            from,
-            has_written: false,
-        };
-        LENT.set(lent);
+        LENT.with_borrow_mut(|lent| {
+            std::mem::swap(&mut lent.server, self);
+            (lent.from, lent.has_written) = (from, false);
+        });
         let ran = INTERPRETER.with(|interpreter| {
             let function = interpreter.function(&digest, &text)?;
             interpreter.run(&function, keys, args)
         });
-        *self = LENT.take().server;
+        LENT.with_borrow_mut(|lent| std::mem::swap(&mut lent.server, self));
         ran.unwrap_or_else(|error| broken(&error, &digest))
     }
 }
