@@ -27,6 +27,9 @@ pub(crate) enum Giving {
     Release,
     /// An acquire that may have been granted.
     Undo,
+    /// The same for a waiter that a release has named, whose answer was lost. It names nobody: those named would be given back in turn if
+    /// they had left too, two for each, without end.
+    UndoNamed,
 }
 
 /// The server sets on which something is still to be given back; what is open when it is dropped is given back
@@ -150,11 +153,11 @@ fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
     };
     match giving {
         Giving::Release => hold.lock.form.release(&ask),
-        Giving::Undo if hold.client().wait_queues.shares_owner(hold) => {
+        _ if hold.client().wait_queues.shares_owner(hold) => {
             // The place is the other one's too, and stays.
             hold.lock.form.undo(&Ask { place: None, ..ask })
         }
-        Giving::Undo => hold.lock.form.undo(&ask),
+        _ => hold.lock.form.undo(&ask),
     }
 }
 
@@ -166,7 +169,10 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     if !hold.is_known() {
         return;
     }
-    let successors = Handoff::of(hold, Instant::now() + client.options.response_timeout);
+    let successors = match giving {
+        Giving::UndoNamed => Handoff::none(),
+        _ => Handoff::of(hold, Instant::now() + client.options.response_timeout),
+    };
     let mut request = request(hold, giving, &successors);
     let mut names = giving == Giving::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
@@ -174,7 +180,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     // for as long as the lease could last; an acquire with a record is kept out by the record.
     // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
     // are asked, and else if the release itself gets no answer.
-    let dropped = giving == Giving::Undo && hold.asking.get();
+    let dropped = giving != Giving::Release && hold.asking.get();
     let may_come_late = !hold.has_records();
     let mut repeat =
         may_come_late && (hold.unsettled.get() || dropped && hold.durability != Durability::None);

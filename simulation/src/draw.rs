@@ -197,10 +197,8 @@ impl Drawn {
             ),
             false => format!("lease = \"{lease_ms}ms\""),
         };
-        let mut wait_ms = self.between(50, 2_000);
+        let wait_ms = self.between(50, 2_000);
         if style == 1 {
-            // Longer than a reply takes: a queued lock whose waits all end before it is asked for again without end (seeds 747 and 1213).
-            wait_ms = wait_ms.max(lease_ms);
             let with = format!("with = {{ latency = \"{}ms\" }}\n", lease_ms / 3);
             self.fault_line(100, "", "delay", "n1 -> client 1", &with);
         }

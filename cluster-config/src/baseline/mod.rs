@@ -184,6 +184,7 @@ fn settings(topology: &Topology, form: fn(&str, &str) -> Vec<String>) -> Vec<Str
 }
 
 /// What a container is started with: what prepares the node's directory if that is empty, and then the server in its place.
+#[cfg(feature = "containers")]
 pub(crate) fn container_words(
     system: &dyn System,
     server: &Path,

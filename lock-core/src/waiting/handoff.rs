@@ -72,7 +72,7 @@ impl Handoff {
                     queue.placed(&second.owner);
                 }
                 if !queue.call(&first.owner, token, first.lease, Some(sent_at)) {
-                    give_back(&self.holds[0]);
+                    give_back(&self.holds[0], Giving::Undo);
                 }
             }
             Given::Freed => queue.placed(&first.owner),
@@ -90,16 +90,16 @@ impl Drop for Handoff {
         for (hold, said) in self.holds.iter().zip(&self.said) {
             hold.unsettled.set(true);
             if !queue.ask_again(&said.owner) {
-                give_back(hold);
+                give_back(hold, Giving::UndoNamed);
             }
         }
     }
 }
 
 /// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own, it stays.
-fn give_back(hold: &Arc<Hold>) {
+fn give_back(hold: &Arc<Hold>, giving: Giving) {
     if hold.is_asked() {
-        let mut open = Open::new(hold, Giving::Undo);
+        let mut open = Open::new(hold, giving);
         open.add_all();
     }
 }
