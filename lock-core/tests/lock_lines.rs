@@ -706,18 +706,18 @@ impl Peer<'_> {
         }
     }
 
-    /// The first in the line takes the lock, as RFairLock's script does it.
+    /// The first in the line takes the lock, by one script as RFairLock does: ours may ask at any moment.
     fn takes(&self, owner: &str) {
-        assert_eq!(self.0.ok(&["EXISTS", "q"]), "0");
-        assert_eq!(self.0.ok(&["LPOP", "redisson_lock_queue:{q}"]), owner);
-        self.0.ok(&["ZREM", "redisson_lock_timeout:{q}", owner]);
-        let left = self.line();
-        for other in left.lines() {
-            let key = "redisson_lock_timeout:{q}";
-            self.0.ok(&["ZINCRBY", key, "-300000", other]);
-        }
-        self.0.ok(&["HSET", "q", owner, "1"]);
-        self.0.ok(&["PEXPIRE", "q", "60000"]);
+        let script = "if redis.call('EXISTS', 'q') == 1 then return 'it is taken' end \
+            local owner = redis.call('LPOP', 'redisson_lock_queue:{q}') \
+            redis.call('ZREM', 'redisson_lock_timeout:{q}', owner) \
+            for _, other in ipairs(redis.call('LRANGE', 'redisson_lock_queue:{q}', 0, -1)) do \
+                redis.call('ZINCRBY', 'redisson_lock_timeout:{q}', -300000, other) \
+            end \
+            redis.call('HSET', 'q', owner, 1) \
+            redis.call('PEXPIRE', 'q', 60000) \
+            return owner";
+        assert_eq!(self.0.ok(&["EVAL", script, "0"]), owner);
     }
 
     fn line(&self) -> String {
