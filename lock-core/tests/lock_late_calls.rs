@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use lock_core::{Client, ClientOptions, Guard, Kind, LockError};
+use lock_core::{Client, ClientOptions, Guard, Kind, LockError, Wait};
 use lock_support::{
     Relay,
     lines::{MINUTE, MS, listen, lock, minute, wait_for, waits},
@@ -163,4 +163,42 @@ async fn a_call_that_is_over_costs_no_rank() {
     guard.release().await.expect("held");
     let guard = last.await.expect("no panic").expect("its turn");
     guard.release().await.expect("held");
+}
+
+/// Waits that are shorter than a round trip: each acquire is undone, and so may be each of the two waiters that an undo names. These name
+/// nobody, or they would double with each round trip.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undos_of_waiters_that_have_left_do_not_multiply() {
+    const TASKS: u64 = 3;
+    const ACQUIRES: u64 = 40;
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let target = relay.url().parse().expect("a good URL");
+    let late = Client::connect(&target, ClientOptions::default()).await;
+    let late = late.expect("it answers");
+    relay.delay(150 * MS);
+    let tasks = (0..TASKS).map(|_| {
+        let lock = late.lock(Kind::Queued, "q").expect("a good name");
+        tokio::spawn(async move {
+            for _ in 0..ACQUIRES {
+                let short = minute().wait(Wait::AtMost(100 * MS));
+                if let Ok(guard) = lock.acquire_with(short).await {
+                    let _ = guard.release().await;
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        let ended = tokio::time::timeout(2 * PATIENCE, task).await;
+        ended.expect("it comes to an end").expect("no panic");
+    }
+    let run = server.ok(&["INFO", "commandstats"]);
+    let run = run.lines().filter(|line| line.starts_with("cmdstat_eval"));
+    let calls = run.filter_map(|line| line.split_once("calls=")?.1.split(',').next());
+    let calls: u64 = calls.filter_map(|calls| calls.parse::<u64>().ok()).sum();
+    assert!(
+        calls < TASKS * ACQUIRES * 100,
+        "{calls} scripts for {} acquires",
+        TASKS * ACQUIRES
+    );
 }
