@@ -161,6 +161,21 @@ fn a_crash_loses_what_the_policy_says() {
 }
 
 #[test]
+fn what_config_set_has_changed_is_gone_with_the_process_unless_it_was_rewritten() {
+    for (rewrite, kept) in [(false, "0"), (true, "100000")] {
+        let mut net = Net::new([Settings::default()]);
+        net.ask(0, "CONFIG SET maxmemory 100000");
+        if rewrite {
+            assert_eq!(net.ask(0, "CONFIG REWRITE"), "+OK|");
+        }
+        net.crash(0, Loss::Process);
+        net.restart(0, Duration::ZERO);
+        let said = net.ask(0, "CONFIG GET maxmemory");
+        assert!(said.ends_with(&format!("|{kept}|")), "{said}");
+    }
+}
+
+#[test]
 fn a_replica_that_was_away_for_a_moment_reads_on_and_one_of_an_empty_master_loses_all() {
     let mut net = Net::new([Settings::default(), replica_of(0)]);
     net.pass(SECOND);

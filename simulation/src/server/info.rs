@@ -154,6 +154,7 @@ impl Server {
             [name, value] if is(word, "set") => self.set_directive(name, value),
             [] if is(word, "rewrite") => {
                 self.settings.replica_of = self.master_address().cloned();
+                self.settings_in_file = self.settings.clone();
                 Reply::OK
             }
             [] if is(word, "resetstat") => Reply::OK,

@@ -81,6 +81,8 @@ pub struct ConnectionId(u64);
 #[derive(Debug, Default)]
 pub struct Server {
     settings: Settings,
+    /// What it begins with: what CONFIG SET has changed since is gone with the process, unless CONFIG REWRITE has kept it.
+    settings_in_file: Settings,
     /// What its wall clock showed last.
     now: Duration,
     keyspace: Keyspace,
@@ -139,6 +141,7 @@ impl Server {
     pub fn new(settings: Settings) -> Self {
         let mut server = Server {
             dice: Dice(settings.seed),
+            settings_in_file: settings.clone(),
             settings,
             ..Server::default()
         };
@@ -458,7 +461,8 @@ impl Server {
     pub fn crash(&mut self, loss: Loss) {
         self.file.crash(loss);
         let kept = Server {
-            settings: std::mem::take(&mut self.settings),
+            settings: self.settings_in_file.clone(),
+            settings_in_file: std::mem::take(&mut self.settings_in_file),
             file: std::mem::take(&mut self.file),
             dice: std::mem::take(&mut self.dice),
             connected: self.connected,
