@@ -171,6 +171,8 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     }
     let successors = match giving {
         Giving::UndoNamed => Handoff::none(),
+        // The others leave, too: the place would stay for one of them.
+        _ if client.background.is_closed() => Handoff::none(),
         _ => Handoff::of(hold, Instant::now() + client.options.response_timeout),
     };
     let mut request = request(hold, giving, &successors);
