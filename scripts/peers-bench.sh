@@ -8,13 +8,9 @@ locklab="${CARGO_TARGET_DIR:-target}/release/locklab"
 "${CARGO:-cargo}" build --release --locked -p cli --no-default-features
 sh scripts/peers.sh
 
-subjects=lock-core:reentrant,lock-core:plain
-for build in drivers/peers/*/build.sh; do
-    name=${build%/build.sh}
-    # A lock on ZooKeeper.
-    [ "${name##*/}" = curator ] && continue
-    subjects="$subjects,peer:${name##*/}"
-done
+subjects=$("$locklab" --json list subjects peer: |
+    python3 -c 'import json, sys; print(*(item["name"] for item in json.load(sys.stdin)["items"] if not item.get("system")), sep=",")')
+subjects=lock-core:reentrant,lock-core:plain,$subjects
 published=results/published/$(date +%F)-peers
 new=$(mktemp -d)/peers
 given=$*

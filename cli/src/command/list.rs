@@ -91,6 +91,9 @@ struct Item {
     /// What is to be built or fetched before it can be used, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
+    /// Of a lock on another system than Redis: that system, as in the scheme of its URLs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<String>,
     /// Of a server that is here its path, make and version.
     #[serde(flatten)]
     server: Option<Server>,
@@ -101,6 +104,7 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
         name: name.into(),
         about: about.into(),
         missing: None,
+        system: None,
         server: None,
     }
 }
@@ -137,6 +141,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Kind::Subjects => {
             let built = |subject: &Arc<dyn Subject>| Item {
                 missing: subject.missing().map(str::to_owned),
+                system: subject.system().map(str::to_owned),
                 ..item(subject.name(), subject.about())
             };
             bench::subjects::all().iter().map(built).collect()

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -134,9 +135,9 @@ public final class CuratorDriver extends LocklabDriver.Library {
             }
             mutex.release();
         } catch (IllegalMonitorStateException not) {
-            throw new java.util.concurrent.CompletionException(new LocklabDriver.NotHeld());
+            throw new CompletionException(new LocklabDriver.NotHeld());
         } catch (Exception error) {
-            throw new java.util.concurrent.CompletionException(error);
+            throw new CompletionException(error);
         }
     }
 }
