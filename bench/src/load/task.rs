@@ -135,7 +135,8 @@ impl Task {
         let (shared, number, cycle) = (&self.shared, self.number, self.cycles);
         self.cycles += 1;
         let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
-        let cancels = self.began.elapsed() < shared.load.cancel.1;
+        let until = shared.load.cancel.1;
+        let cancels = !until.is_zero() && self.began.elapsed() < until;
         let mut asked = Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
         let share = shared.load.owner_moves.clamp(0.0, 1.0);
         if share > 0.0 && self.random.random_bool(share) {

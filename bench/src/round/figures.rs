@@ -103,7 +103,7 @@ impl Figures {
 
     fn ns_at(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.base);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1) + 1
+        since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()) + 1
     }
 
     pub(super) fn window(&self) -> (u64, u64) {

@@ -1,12 +1,12 @@
 //! What the subjects that live in this process have in common: names for grants, tries one after the other, and what they refuse.
 
 use std::{
-    collections::HashMap,
     sync::{Mutex, MutexGuard},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
+use hashbrown::HashMap;
 use lock_core::TopologyKind;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -82,13 +82,13 @@ impl<T> Grants<T> {
         let (here, mut part) = self.0.own();
         let number = part.number(here);
         part.held.insert(number, held(number));
-        format!("g{number}")
+        name_of(number)
     }
 
     /// Keeps what is held under a number: the grant's name.
     pub(super) fn keep(&self, number: u64, held: T) -> String {
         self.part(number).held.insert(number, held);
-        format!("g{number}")
+        name_of(number)
     }
 
     /// What was held, which is held no more.
@@ -107,6 +107,11 @@ impl<T: Clone> Grants<T> {
         let held = number_of(grant).and_then(|number| self.part(number).held.get(&number).cloned());
         held.ok_or_else(|| no_grant(grant))
     }
+}
+
+fn name_of(number: u64) -> String {
+    let mut digits = itoa::Buffer::new();
+    ["g", digits.format(number)].concat()
 }
 
 fn number_of(grant: &str) -> Option<u64> {

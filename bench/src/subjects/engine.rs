@@ -2,12 +2,13 @@
 //! `lock-core:semaphore` and `lock-core:permits`.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
+use hashbrown::HashMap;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
     LockError, MultiLock, Owner, Target, TopologyKind, UnknownDurability, Wait,
