@@ -163,19 +163,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_never_shown_and_sentinels_have_none() {
-        let mut topology = Topology::of(crate::TopologyKind::Sentinel);
-        topology.acl = true;
-        let access = Access::of(&topology);
-        let password = access.password.clone().unwrap();
-        assert_eq!(password.reveal().len(), 32);
-        assert!(!format!("{access:?}").contains(password.reveal()));
-        let address = "127.0.0.11:17000".parse().unwrap();
-        let dial = |role| access.dial(role, address, Path::new("/tmp/n1"));
-        assert!(dial(Role::Master).password.is_some() && dial(Role::Sentinel).password.is_none());
-    }
-
-    #[test]
     fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
         let access = Access {
             password: None,

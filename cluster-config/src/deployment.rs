@@ -255,11 +255,12 @@ impl Deployment {
     ) -> Result<Vec<LinkFaultGuard>, ClusterError> {
         let table = self.links()?;
         if let Some(relay) = self.proxies.as_ref().and_then(Proxies::relay) {
-            let guards = relay.apply(links.to_vec(), fault).await?;
-            return Ok(guards.into_iter().map(LinkFaultGuard::from).collect());
+            return relay.apply(links.to_vec(), fault).await;
         }
-        let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone()).into();
-        Ok(links.iter().map(apply).collect())
+        let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone());
+        Ok((links.iter().map(apply))
+            .map(LinkFaultGuard::here)
+            .collect())
     }
 
     /// Version and address of the Toxiproxy server that links pass, if they pass one: `2.12.0 at 127.0.0.1:8474`.

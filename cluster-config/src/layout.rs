@@ -481,22 +481,6 @@ mod tests {
     }
 
     #[test]
-    fn masters_come_first_then_replicas_then_sentinels() {
-        let layout = plan(TopologyKind::Sentinel, Links::Direct);
-        let names = layout.nodes.iter().map(|node| (&*node.name, node.role));
-        let names: Vec<_> = names.collect();
-        let (replica, sentinel) = (Role::Replica, Role::Sentinel);
-        assert_eq!(
-            names[..3],
-            [("n1", Role::Master), ("n2", replica), ("n3", replica)]
-        );
-        assert_eq!(
-            names[3..],
-            [("s1", sentinel), ("s2", sentinel), ("s3", sentinel)]
-        );
-    }
-
-    #[test]
     fn own_lines_come_last_and_stay_away_from_sentinels() {
         let layout = special(TopologyKind::Sentinel, |topology| {
             topology.config.insert("appendonly".into(), "yes".into());
@@ -507,28 +491,6 @@ mod tests {
             "{data}"
         );
         assert!(!layout.nodes[5].conf.contains("appendonly"));
-    }
-
-    #[test]
-    fn the_password_stands_in_the_url_and_in_no_other_address() {
-        let layout = special(TopologyKind::Sentinel, |topology| topology.acl = true);
-        let password = layout.nodes[0].dial.password.clone().unwrap();
-        let user = format!("locklab:{}@", password.reveal());
-        assert!(
-            layout.url.starts_with(&format!("redis-sentinel://{user}")),
-            "{}",
-            layout.url
-        );
-        assert!(
-            layout
-                .shown_url
-                .starts_with("redis-sentinel://locklab:***@127.0.0.101:")
-        );
-        let sentinel = &layout.nodes[3].conf;
-        assert!(sentinel.contains(&format!("sentinel auth-pass locklab {}", password.reveal())));
-        assert!(layout.nodes.iter().all(|node| !node.conf.contains("{{")));
-        let shown = format!("{layout:?}");
-        assert!(!shown.contains(password.reveal()), "{shown}");
     }
 
     #[test]

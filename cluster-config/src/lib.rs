@@ -58,7 +58,6 @@ mod provisioner;
 mod proxy;
 mod registry;
 mod relay;
-mod runner;
 mod server;
 mod slot;
 mod sock_diag;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -54,10 +54,7 @@ pub fn process_state(pid: u32) -> Option<char> {
 
 /// The processes that a process has started and not yet waited for.
 pub fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(file(pid, "task"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let tasks = entries(&file(pid, "task"));
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let words = lists.collect::<Vec<_>>().join(" ");
     words.split_whitespace().flat_map(str::parse).collect()
@@ -65,10 +62,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 
 /// The threads of a process and of all that it has started.
 pub fn threads(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(file(pid, "task"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let tasks = entries(&file(pid, "task"));
     let own = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     own.chain(children(pid).into_iter().flat_map(threads))
         .collect()
@@ -125,11 +119,7 @@ fn address(hex: &str) -> Option<SocketAddr> {
 }
 
 pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
-    let entries = fs::read_dir(file(pid, "fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    entries
+    entries(&file(pid, "fd"))
         .filter_map(|entry| {
             let link = fs::read_link(entry.path()).ok()?;
             let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
@@ -139,13 +129,17 @@ pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
 }
 
 pub(crate) fn parents() -> BTreeMap<u32, u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
+    entries(Path::new("/proc"))
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             Some((pid, Stat::read(pid)?.parent))
         })
         .collect()
+}
+
+/// What is in a directory; nothing where it cannot be read.
+pub(crate) fn entries(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
+    fs::read_dir(dir).into_iter().flatten().flatten()
 }
 
 fn file(pid: u32, name: &str) -> PathBuf {

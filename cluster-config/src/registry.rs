@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::proc_fs::ProcessId;
+use crate::proc_fs::{ProcessId, entries};
 use crate::state_dir::state_dir;
 use crate::{ClusterError, Role, Server, TopologyKind};
 
@@ -80,8 +80,6 @@ pub struct RunningNode {
     /// Its process; `None` before it was started.
     pub process: Option<ProcessId>,
 }
-
-pub(crate) type Record = Running;
 
 /// The provisioner of records that do not name one.
 fn process() -> String {
@@ -159,13 +157,13 @@ pub(crate) fn since_1970() -> Duration {
 }
 
 /// What a server of this deployment carries in its environment.
-pub(crate) fn marks(record: &Record) -> Vec<(&'static str, String)> {
+pub(crate) fn marks(record: &Running) -> Vec<(&'static str, String)> {
     vec![(MARK, record.id.clone())]
 }
 
 /// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into being with its
 /// mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its name.
-pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
+pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     let data = &record.data;
     let aside = aside(record);
     let claimed = fs::create_dir_all(&record.dir)
@@ -185,7 +183,7 @@ pub(crate) fn claim_dir(record: &Record) -> Result<(), ClusterError> {
 }
 
 /// Where the data directory is before it is complete, and while it is being removed.
-fn aside(record: &Record) -> PathBuf {
+fn aside(record: &Running) -> PathBuf {
     let name = record
         .data
         .file_name()
@@ -195,7 +193,7 @@ fn aside(record: &Record) -> PathBuf {
 }
 
 /// Writes the record, whole or not at all.
-pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
+pub(crate) fn save(record: &Running) -> Result<(), ClusterError> {
     let path = record_path(&record.id)?;
     let draft = path.with_extension("draft");
     let json =
@@ -206,7 +204,7 @@ pub(crate) fn save(record: &Record) -> Result<(), ClusterError> {
 }
 
 /// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
-pub(crate) fn forget(record: &Record) {
+pub(crate) fn forget(record: &Running) {
     let data = &record.data;
     let aside = aside(record);
     if fs::read_to_string(data.join(DIR_MARK)).is_ok_and(|id| id == record.id) {
@@ -228,7 +226,7 @@ pub fn own_dir() -> Result<PathBuf, ClusterError> {
 /// Removes the directories of [`own_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
 fn sweep_own_dirs() -> Result<(), ClusterError> {
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
-    for entry in fs::read_dir(state_dir()?).into_iter().flatten().flatten() {
+    for entry in entries(&state_dir()?) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let maker = name
             .strip_prefix(OWN_DIR)
@@ -256,7 +254,7 @@ fn record_path(id: &str) -> Result<PathBuf, ClusterError> {
     Ok(folder()?.join(format!("{id}.json")))
 }
 
-fn records() -> Result<Vec<Record>, ClusterError> {
+fn records() -> Result<Vec<Running>, ClusterError> {
     let folder = folder()?;
     let entries = fs::read_dir(&folder)
         .map_err(|error| failed!("cannot read {}: {error}", folder.display()))?;
@@ -268,7 +266,7 @@ fn records() -> Result<Vec<Record>, ClusterError> {
         .collect())
 }
 
-fn is_running(record: &Record) -> bool {
+fn is_running(record: &Running) -> bool {
     if record.pid_namespace != pid_namespace() {
         return false;
     }
@@ -277,33 +275,27 @@ fn is_running(record: &Record) -> bool {
 }
 
 /// Ends the servers of a record, whatever they run in; returns how many there were.
-fn end_servers(record: &Record) -> Result<u32, ClusterError> {
+fn end_servers(record: &Running) -> Result<u32, ClusterError> {
     let processes = end_processes(record)?;
     let containers = end_containers(record)?;
     Ok(processes.max(containers))
 }
 
-#[cfg(feature = "containers")]
-fn end_containers(record: &Record) -> Result<u32, ClusterError> {
-    match record.provisioner.as_str() {
-        CONTAINER => crate::container::remove_all(&record.id),
-        _ => Ok(0),
+fn end_containers(record: &Running) -> Result<u32, ClusterError> {
+    if record.provisioner != CONTAINER {
+        return Ok(0);
     }
-}
-
-#[cfg(not(feature = "containers"))]
-fn end_containers(record: &Record) -> Result<u32, ClusterError> {
-    match record.provisioner.as_str() {
-        CONTAINER => Err(missing!(
-            "{} runs in containers, and this program was built without the feature `containers`",
-            record.id
-        )),
-        _ => Ok(0),
-    }
+    #[cfg(feature = "containers")]
+    return crate::container::remove_all(&record.id);
+    #[cfg(not(feature = "containers"))]
+    Err(missing!(
+        "{} runs in containers, and this program was built without the feature `containers`",
+        record.id
+    ))
 }
 
 /// Whether containers of a record may be running: those whose processes this machine cannot see.
-fn has_containers(record: &Record) -> bool {
+fn has_containers(record: &Running) -> bool {
     #[cfg(feature = "containers")]
     if record.provisioner == CONTAINER {
         // Called running while nobody can tell, so that nothing is forgotten that still exists.
@@ -314,7 +306,7 @@ fn has_containers(record: &Record) -> bool {
 }
 
 /// The living servers of a record: number, start tick and mark agree.
-fn own_processes(record: &Record) -> Vec<ProcessId> {
+fn own_processes(record: &Running) -> Vec<ProcessId> {
     let listed = record.nodes.iter().filter_map(|node| node.process);
     listed
         .filter(|process| process.is_alive() && process.has_variable(MARK, &record.id))
@@ -322,7 +314,7 @@ fn own_processes(record: &Record) -> Vec<ProcessId> {
 }
 
 /// SIGKILL to every living server of a record; returns how many there were, once they are gone.
-fn end_processes(record: &Record) -> Result<u32, ClusterError> {
+fn end_processes(record: &Running) -> Result<u32, ClusterError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let processes = own_processes(record);
     for process in &processes {

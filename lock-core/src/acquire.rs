@@ -2,20 +2,18 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use crate::{
-    clock::{Instant, timeout_at},
-    durability::Durability,
-    error::{ErrorKind, LockError},
-    guard::Guard,
-    hold::{Hold, Who, bad_lease},
-    kind::ServerLine,
-    lock::{Acquire, Lease, LockInner, Owner, Wait},
-    release::{Giving, Open},
-    servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at},
-    topology::NodeError,
-    waiting::gate::{RIVALS, Subscriptions, doubt, settle},
-    waiting::queue::{WaiterEvent, least_left},
-};
+use crate::clock::{Instant, timeout_at};
+use crate::durability::Durability;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::Guard;
+use crate::hold::{Hold, Who, bad_lease};
+use crate::kind::ServerLine;
+use crate::lock::{Acquire, Lease, LockInner, Owner, Wait};
+use crate::release::{Giving, Open};
+use crate::servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at};
+use crate::topology::NodeError;
+use crate::waiting::gate::{RIVALS, Subscriptions, doubt, settle};
+use crate::waiting::queue::{WaiterEvent, least_left};
 
 const ACTION: &str = "acquire";
 

@@ -5,16 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redis::Value;
 use tokio::sync::oneshot;
 
+use crate::client::Shared;
+use crate::clock::Instant;
+use crate::error::{ErrorKind, LockError};
+use crate::names::Names;
+use crate::release::ANSWERS;
+use crate::servers::{Need, ask_again, not_an_answer};
 use crate::sync::Mutex;
-use crate::{
-    client::Shared,
-    clock::Instant,
-    error::{ErrorKind, LockError},
-    names::Names,
-    release::ANSWERS,
-    servers::{Need, ask_again, not_an_answer},
-    topology::{NodeError, Request, Route, What, slot},
-};
+use crate::topology::{NodeError, Request, What, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
@@ -77,10 +75,8 @@ impl From<Request> for Once {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Arc<Shared>,
-    pub(crate) route: &'a Arc<dyn Route>,
     pub(crate) names: &'a Names,
 }
 
@@ -115,7 +111,7 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Answer<T>, NodeError> {
         let until = (Instant::now() + self.patience(), Need::Answer);
-        ask(&**self.route, self.client, request, until, read).await
+        ask(self.client, request, until, read).await
     }
 
     /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits any more.
@@ -144,7 +140,7 @@ impl Subject<'_> {
         read: fn(&Value) -> Option<T>,
     ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
         let (tell, answered) = oneshot::channel();
-        let (client, route) = (Arc::clone(self.client), Arc::clone(self.route));
+        let client = Arc::clone(self.client);
         self.client.background.spawn(async move {
             let one_answer = client.options.response_timeout;
             let until = Instant::now() + LONGEST.max(one_answer * ANSWERS);
@@ -154,7 +150,7 @@ impl Subject<'_> {
                 tokio::time::sleep(one_answer * 2).await;
             };
             tokio::select! {
-                answer = ask(&*route, &client, &request, (until, Need::Deed), read) => {
+                answer = ask(&client, &request, (until, Need::Deed), read) => {
                     // The caller may have gone.
                     let _ = tell.send(answer);
                 }
@@ -190,14 +186,14 @@ pub(crate) struct Answer<T> {
 }
 
 async fn ask<T>(
-    route: &dyn Route,
     client: &Shared,
     request: &Request,
     (until, need): (Instant, Need),
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
-    let (sent, doubtful) = ask_again(route, request, one_answer, until, need).await?;
+    let route = client.route();
+    let (sent, doubtful) = ask_again(&**route, request, one_answer, until, need).await?;
     let said = read(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
     Ok(Answer { said, doubtful })
 }

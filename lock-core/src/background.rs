@@ -1,13 +1,9 @@
 //! Work that a client goes on with while nobody waits for it, and its orderly end.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 

@@ -1,35 +1,31 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
+use crate::asked::Spent;
+use crate::background::Background;
+use crate::clock::Instant;
+use crate::diagnostics::Concern;
+use crate::error::{ErrorKind, LockError};
+use crate::kind::all_of::AllOf;
+use crate::kind::{Form, Kind};
+use crate::latch;
+use crate::lock::{Lock, LockInner, Owner};
+use crate::names::{self, Names};
 pub use crate::options::{AddressMap, ClientOptions};
-use crate::{
-    asked::Spent,
-    background::Background,
-    clock::Instant,
-    diagnostics::Concern,
-    error::{ErrorKind, LockError},
-    kind::{Form, Kind, all_of::AllOf},
-    latch,
-    lock::{Lock, LockInner, Owner},
-    names::{self, Names},
-    read_write::ReadWrite,
-    returns::Returns,
-    server_clock::ServerClock,
-    servers::Servers,
-    target::{Target, TopologyKind},
-    topology::{self, Route, Secure, survey},
-    waiting::gate::Gates,
-    waiting::queue::WaitQueues,
-    waiting::turns::Turns,
-    watchdog::Watchdog,
-};
+use crate::read_write::ReadWrite;
+use crate::returns::Returns;
+use crate::servers::{ServerClock, Servers};
+use crate::target::{Target, TopologyKind};
+use crate::topology::{self, Route, Secure, survey};
+use crate::waiting::gate::Gates;
+use crate::waiting::queue::WaitQueues;
+use crate::waiting::turns::Turns;
+use crate::watchdog::Watchdog;
 
 /// What a client has sent so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -201,20 +197,19 @@ impl Client {
         Ok(Lock { inner, kind })
     }
 
-    /// Where something of one server set lives by its name: its keys, and who is asked.
+    /// The keys of something of one server set, by its name.
     pub(crate) fn in_one_set(
         &self,
         word: &str,
         name: &str,
         of: fn(&str) -> Names,
-    ) -> Result<(Names, Arc<dyn Route>), LockError> {
+    ) -> Result<Names, LockError> {
         let invalid = |why: String| LockError::invalid("use", name, why);
         if self.inner.shape == TopologyKind::Masters {
             let why = format!("a {word} lives in one server set, and redlock:// is several");
             return Err(invalid(why));
         }
-        let names = self.names(name, of).map_err(invalid)?;
-        Ok((names, Arc::clone(&self.inner.routes[0])))
+        self.names(name, of).map_err(invalid)
     }
 
     /// Several re-entrant locks as one, taken, renewed and given back in one call each: all of them or none, and each also an
@@ -226,10 +221,8 @@ impl Client {
     /// [`MultiLock`](crate::MultiLock).
     pub fn all_of(&self, names: &[&str]) -> Result<Lock, LockError> {
         const WORD: &str = "all-of";
-        let each = names.iter().map(|name| {
-            let (names, _) = self.in_one_set(WORD, name, Names::new)?;
-            Ok(names)
-        });
+        let each = names.iter();
+        let each = each.map(|name| self.in_one_set(WORD, name, Names::new));
         let together = Names::together(each.collect::<Result<_, LockError>>()?);
         let first = names.first().copied().unwrap_or_default();
         let invalid = |why| LockError::invalid("use all of", first, why);

@@ -4,16 +4,12 @@
 //! [`Instant`] goes on while the machine is suspended, as the leases at the servers do. Timers stand still with the machine, so
 //! what waits here for a moment looks at the clock each second at least, and learns of a resume by then.
 
-use std::{
-    future::Future,
-    ops::{Add, Sub},
-    pin::pin,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::future::Future;
+use std::ops::{Add, Sub};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::time::error::Elapsed;
 

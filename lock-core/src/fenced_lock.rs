@@ -2,14 +2,12 @@
 
 use std::ops::Deref;
 
-use crate::{
-    client::Client,
-    error::{ErrorKind, LockError},
-    guard::{Guard, Released},
-    kind::Kind,
-    lock::{Acquire, Lock},
-    short_forms::short_forms,
-};
+use crate::client::Client;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::{Guard, Released};
+use crate::kind::Kind;
+use crate::lock::{Acquire, Lock};
+use crate::short_forms::short_forms;
 
 /// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in all else the [`Lock`] that it
 /// dereferences to.

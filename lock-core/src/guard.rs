@@ -1,20 +1,16 @@
 //! The holder's proof.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use crate::{
-    clock,
-    error::{ErrorKind, LockError},
-    hold::{Hold, bad_extension},
-    release::{self, ANSWERS},
-    servers::{ExtendOutcome, Need, repeat},
-};
+use crate::clock;
+use crate::error::{ErrorKind, LockError};
+use crate::hold::{Hold, bad_extension};
+use crate::release::{self, ANSWERS};
+use crate::servers::{ExtendOutcome, Need, repeat};
 
 /// Why a hold ended without a release.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,25 +1,19 @@
 //! One hold, from before its first request to its end: what guard, renewal and background release share.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::sync::{Flag, Mutex, MutexGuard};
-use crate::{
-    client::Shared,
-    clock::{Instant, sleep_until},
-    durability::Durability,
-    guard::{GuardEvent, LostReason},
-    kind::{Ask, QueuePlace},
-    lock::{Lease, LockInner, Owner},
-    renewals::{DueSlot, Renewable},
-};
+use crate::client::Shared;
+use crate::clock::{Instant, sleep_until};
+use crate::durability::Durability;
+use crate::guard::{GuardEvent, LostReason};
+use crate::kind::{Ask, QueuePlace};
+use crate::lock::{Lease, LockInner, Owner};
+use crate::renewals::{DueSlot, Renewable};
+use crate::sync::{Flag, Mutex};
 
 /// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
 pub(crate) fn drift(lease: Duration) -> Duration {
@@ -251,21 +245,16 @@ impl Hold {
         self.lock.form.has_records(&self.ask(self.lease))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing between lock and unlock can leave the state half changed.
-        self.state.lock()
-    }
-
     /// A request that may set this lease is about to be sent.
     pub(crate) fn may_last(&self, now: Instant, lease: Duration) {
         let until = now + lease + drift(lease);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.server_until = state.server_until.max(until);
     }
 
     /// When no server can have it any more, if nothing more is sent.
     pub(crate) fn server_until(&self) -> Instant {
-        self.state().server_until
+        self.state.lock().server_until
     }
 
     /// Whether anything was sent that could give it.
@@ -275,7 +264,7 @@ impl Hold {
 
     /// Whether it was neither granted yet nor given up by its guard.
     pub(crate) fn is_asked(&self) -> bool {
-        self.state().phase == Phase::Asked
+        self.state.lock().phase == Phase::Asked
     }
 
     pub(crate) fn stand_in_line(&self, subscribed: bool) {
@@ -310,7 +299,7 @@ impl Hold {
         if Instant::now() >= until {
             return false;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.phase = Phase::Held;
         state.token = token;
         state.sent_at = sent_at;
@@ -321,7 +310,7 @@ impl Hold {
 
     /// Takes a successful extend or renewal in; false if the hold had ended before.
     pub(crate) fn extend(&self, sent_at: Instant, lease: Duration, by_watchdog: bool) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         check(self, &mut state);
         if state.phase != Phase::Held {
             return false;
@@ -336,13 +325,13 @@ impl Hold {
 
     /// Says once that it is lost; nothing if it had ended already.
     pub(crate) fn lose(&self, reason: LostReason) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         lose(self, &mut state, reason);
     }
 
     /// The release begins: no lost-signal and no event from here on. True if the hold was valid until now.
     pub(crate) fn end(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let valid = state.phase == Phase::Held && Instant::now() < state.valid_until;
         state.phase = Phase::Ended;
         state.listeners.clear();
@@ -353,18 +342,18 @@ impl Hold {
 
     /// Whether its release has begun.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state().phase == Phase::Ended
+        self.state.lock().phase == Phase::Ended
     }
 
     /// Whether it is held, as far as is known now.
     pub(crate) fn is_held(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         check(self, &mut state);
         state.phase == Phase::Held
     }
 
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         check(self, &mut state);
         match &state.phase {
             Phase::Lost(reason) => Some(reason.clone()),
@@ -373,15 +362,15 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.state().token
+        self.state.lock().token
     }
 
     pub(crate) fn sent_at(&self) -> Instant {
-        self.state().sent_at
+        self.state.lock().sent_at
     }
 
     pub(crate) fn granted_lease(&self) -> Duration {
-        self.state().granted_lease
+        self.state.lock().granted_lease
     }
 
     /// It was given for less than was asked for, and has to claim the rest.
@@ -390,12 +379,12 @@ impl Hold {
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
-        self.state().valid_until
+        self.state.lock().valid_until
     }
 
     pub(crate) fn listen(&self) -> mpsc::UnboundedReceiver<GuardEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         check(self, &mut state);
         match &state.phase {
             Phase::Held => state.listeners.push(sender),

@@ -2,26 +2,24 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{
-    acquire::{LAST_LOOK, within},
-    asked::{Subject, number, yes},
-    client::{Client, Shared},
-    clock::Instant,
-    error::LockError,
-    kind::latch as form,
-    lock::Wait,
-    names::Names,
-    servers::{Need, backoff, not_an_answer, passes},
-    topology::{NodeError, Route, Sent},
-    waiting::gate::Subscriptions,
-    waiting::line,
-};
+use crate::acquire::{LAST_LOOK, within};
+use crate::asked::{Subject, number, yes};
+use crate::client::{Client, Shared};
+use crate::clock::Instant;
+use crate::error::LockError;
+use crate::kind::latch as form;
+use crate::lock::Wait;
+use crate::names::Names;
+use crate::servers::{Need, backoff, not_an_answer, passes};
+use crate::topology::{NodeError, Sent};
+use crate::waiting::gate::Subscriptions;
+use crate::waiting::line;
 
 /// Those who wait for latches in one client, by latch.
 pub(crate) type Lines = line::Lines<String, LatchFront>;
 
 /// What the first in the line has, and leaves to the next: one looks for all of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct LatchFront {
     subscriptions: Option<Subscriptions>,
     /// A look that was sent then saw it open.
@@ -65,7 +63,6 @@ pub struct Latch {
 struct Inner {
     client: Arc<Shared>,
     names: Names,
-    route: Arc<dyn Route>,
 }
 
 impl Client {
@@ -74,14 +71,10 @@ impl Client {
     /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since the channel of
     /// RCountDownLatch puts braces around those too. A latch lives in one server set, so not in independent masters.
     pub fn latch(&self, name: &str) -> Result<Latch, LockError> {
-        let (names, route) = self.in_one_set("latch", name, Names::of_latch)?;
+        let names = self.in_one_set("latch", name, Names::of_latch)?;
         let client = Arc::clone(self.shared());
         Ok(Latch {
-            inner: Arc::new(Inner {
-                client,
-                names,
-                route,
-            }),
+            inner: Arc::new(Inner { client, names }),
         })
     }
 }
@@ -230,13 +223,12 @@ impl Inner {
     fn subject(&self) -> Subject<'_> {
         Subject {
             client: &self.client,
-            route: &self.route,
             names: &self.names,
         }
     }
 
     fn listen(&self) -> Subscriptions {
-        let routes = std::slice::from_ref(&self.route);
+        let routes = std::slice::from_ref(self.client.route());
         Subscriptions::on(routes, &self.names.key, &[&self.names.channel])
     }
 
@@ -244,7 +236,11 @@ impl Inner {
         let now = Instant::now();
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
-        let sent: Sent = self.route.send(&form::count(&self.names), deadline).await?;
+        let sent: Sent = self
+            .client
+            .route()
+            .send(&form::count(&self.names), deadline)
+            .await?;
         let count = number(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
         Ok(Look {
             is_open: count <= 0,

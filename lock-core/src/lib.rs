@@ -107,7 +107,7 @@
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
-//! | `clock.rs`, `server_clock.rs` | say what time it is, here and at the servers |
+//! | `clock.rs` | says what time it is here; `servers.rs` knows what the servers' clock shows |
 //! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
 //! | `diagnostics/` | for tools that look at locks |
 
@@ -128,7 +128,6 @@ mod lock;
 #[doc(hidden)]
 pub mod machine;
 mod multi;
-mod multi_guard;
 mod named;
 mod names;
 mod options;
@@ -140,7 +139,6 @@ mod release;
 mod renewals;
 mod returns;
 mod semaphore;
-mod server_clock;
 mod servers;
 mod short_forms;
 mod sync;
@@ -157,8 +155,7 @@ pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
 pub use latch::Latch;
 pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
-pub use multi::MultiLock;
-pub use multi_guard::{LostMember, MultiGuard, MultiReleased};
+pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
 pub use options::{PubSub, TlsOptions, UnknownPubSub};
 pub use permits::{Permit, PermitGuard, PermitId, Permits, UnknownPermitId};
 pub use read_write::ReadWrite;

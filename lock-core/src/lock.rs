@@ -1,28 +1,23 @@
 //! A lock by name: how it is asked for.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::{
-    acquire,
-    asked::Subject,
-    client::Shared,
-    clock::Instant,
-    durability::Durability,
-    error::LockError,
-    guard::Guard,
-    kind::{Form, Held, Kind},
-    names::Names,
-    options::setters,
-    servers::Servers,
-    short_forms::short_forms,
-    topology::NodeError,
-};
+use crate::acquire;
+use crate::asked::Subject;
+use crate::client::Shared;
+use crate::clock::Instant;
+use crate::durability::Durability;
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::kind::{Form, Held, Kind};
+use crate::names::Names;
+use crate::options::setters;
+use crate::servers::Servers;
+use crate::short_forms::short_forms;
+use crate::topology::NodeError;
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -177,7 +172,6 @@ pub struct Lock {
 }
 
 /// What all holds of a lock share; permits are held alike.
-#[derive(Debug)]
 pub(crate) struct LockInner {
     pub(crate) client: Arc<Shared>,
     pub(crate) names: Names,
@@ -187,12 +181,18 @@ pub(crate) struct LockInner {
     pub(crate) servers: Servers,
 }
 
+/// Every hold has it, so that it says no more than which lock it is.
+impl fmt::Debug for LockInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} of {:?}", self.word, self.names.key, self.client)
+    }
+}
+
 impl LockInner {
     /// For questions to one server set.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
             client: &self.client,
-            route: &self.servers.routes()[0],
             names: &self.names,
         }
     }

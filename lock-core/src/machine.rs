@@ -5,23 +5,17 @@
 //! the simulation's; everywhere else a call costs one look at a flag. Time and randomness are not here: a
 //! simulation answers the calls of the system that give them.
 
-use std::{
-    cell::RefCell,
-    fmt, io,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Waker},
-};
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::{fmt, io};
 
 use futures_util::future::BoxFuture;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    runtime::Handle,
-    task::JoinHandle,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 /// A simulated machine, as code that runs on it sees it.
 pub trait Machine: Send + Sync {

@@ -134,32 +134,10 @@ pub(crate) fn companion(prefix: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::retagged;
 
     #[test]
-    fn companions_carry_the_name_as_their_tag() {
-        assert_eq!(
-            Names::new("orders").channel,
-            "redisson_lock__channel:{orders}"
-        );
-        assert_eq!(Names::new("a{b}c").channel, "redisson_lock__channel:a{b}c");
-        assert_eq!(
-            Names::new("n").record("redisson_acquire_latch", 255),
-            b"redisson_acquire_latch:{n}:000000000000000000000000000000ff"
-        );
-    }
-
-    #[test]
-    fn names_whose_braces_part_the_keys_are_found() {
-        for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
-            assert!(Names::new(name).split_slots().is_some(), "{name}");
-            let names = Names::new(&retagged(name));
-            assert!(names.split_slots().is_none(), "{name}");
-        }
-        assert_eq!(retagged("a}b"), "{a}b}");
-        assert_eq!(retagged("}b"), "{:}b}");
-        for name in ["orders", "{orders}", "a{b}c", "{a}:b"] {
-            assert!(Names::new(name).split_slots().is_none(), "{name}");
-        }
+    fn a_name_is_put_in_braces_as_a_whole() {
+        assert_eq!([retagged("a}b"), retagged("}b")], ["{a}b}", "{:}b}"]);
     }
 }

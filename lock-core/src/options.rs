@@ -2,14 +2,12 @@
 
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use crate::{
-    diagnostics::Tracer,
-    durability::Durability,
-    hold::{ENDLESS, SHORTEST_LEASE},
-    kind::RECORD_LIFE,
-    named::named,
-    release::ANSWERS,
-};
+use crate::diagnostics::Tracer;
+use crate::durability::Durability;
+use crate::hold::{ENDLESS, SHORTEST_LEASE};
+use crate::kind::RECORD_LIFE;
+use crate::named::named;
+use crate::release::ANSWERS;
 
 const MS: Duration = Duration::from_millis(1);
 /// A request is asked again for so many response timeouts, and the servers must know it still: their latches end after this.

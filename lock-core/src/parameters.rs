@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::{
-    options::{PubSub, TlsOptions},
-    target::{Fault, bad, decode, encode, refuse},
-};
+use crate::options::{PubSub, TlsOptions};
+use crate::target::{Fault, bad, decode, encode, refuse};
 
 /// What a URL may say about the connections beside their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

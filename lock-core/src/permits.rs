@@ -4,18 +4,16 @@ use std::{fmt, ops::Deref, str::FromStr, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::{
-    acquire::acquire_for,
-    asked::yes,
-    client::Client,
-    error::{ErrorKind, LockError},
-    guard::Guard,
-    hold::{ENDLESS, Who},
-    kind::permits::{self as form, Change},
-    lock::{Acquire, LockInner, Wait},
-    semaphore::{counted, delete},
-    short_forms::{short_forms, unless_busy},
-};
+use crate::acquire::acquire_for;
+use crate::asked::yes;
+use crate::client::Client;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::Guard;
+use crate::hold::{ENDLESS, Who};
+use crate::kind::permits::{self as form, Change};
+use crate::lock::{Acquire, LockInner, Wait};
+use crate::semaphore::{counted, delete};
+use crate::short_forms::{short_forms, unless_busy};
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
 const MOST: u32 = 4096;

@@ -4,25 +4,26 @@
 //! lease counts from the first sending, whatever was or may have been taken is given back everywhere after a
 //! failure, and an extension only extends what the masters still have.
 
-use std::{
-    cmp::Reverse, collections::BTreeMap, future::Future, pin::Pin, sync::Arc, task::Poll,
-    time::Duration,
-};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 
-use crate::{
-    acquire::LAST_LOOK,
-    clock::Instant,
-    hold::Hold,
-    kind::{Form, Given, Held},
-    release::{Giving, Open},
-    servers::{
-        ExtendOutcome, GiveBack, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
-        yes_at,
-    },
-    topology::{NodeError, Request, Route},
+use crate::acquire::LAST_LOOK;
+use crate::clock::Instant;
+use crate::hold::Hold;
+use crate::kind::{Form, Given, Held};
+use crate::release::{Giving, Open};
+use crate::servers::{
+    ExtendOutcome, GiveBack, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
+    yes_at,
 };
+use crate::topology::{NodeError, Request, Route};
 
 type Routes = Arc<[Arc<dyn Route>]>;
 type Answers<T> =

@@ -1,11 +1,9 @@
 //! A read-write lock: the two sides that share one name.
 
-use crate::{
-    error::LockError,
-    guard::Guard,
-    kind::Kind,
-    lock::{Acquire, Lock, Owner},
-};
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::kind::Kind;
+use crate::lock::{Acquire, Lock, Owner};
 
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///

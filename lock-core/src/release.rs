@@ -2,18 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{
-    clock::Instant,
-    durability::Durability,
-    error::{ErrorKind, LockError},
-    guard::Released,
-    hold::Hold,
-    kind::{Ask, Given},
-    quorum,
-    servers::{GiveBack, Need, Servers, passes, release_at},
-    topology::Request,
-    waiting::handoff::Handoff,
-};
+use crate::clock::Instant;
+use crate::durability::Durability;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::Released;
+use crate::hold::Hold;
+use crate::kind::{Ask, Given};
+use crate::quorum;
+use crate::servers::{GiveBack, Need, Servers, passes, release_at};
+use crate::topology::Request;
+use crate::waiting::handoff::Handoff;
 
 const ACTION: &str = "release";
 

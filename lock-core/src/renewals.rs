@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::clock::Instant;
-use crate::sync::{Mutex, MutexGuard, Notify};
+use crate::sync::{Mutex, Notify};
 
 /// When a hold is due, and a number that tells holds of one instant apart.
 type Due = (Instant, u64);
@@ -27,10 +27,6 @@ pub(crate) struct DueSlot(Mutex<Option<Due>>);
 impl DueSlot {
     pub(crate) fn none() -> Self {
         DueSlot(Mutex::new(None))
-    }
-
-    fn due(&self) -> MutexGuard<'_, Option<Due>> {
-        self.0.lock()
     }
 }
 
@@ -65,26 +61,21 @@ impl<H: Renewable> RenewalQueue<H> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Holds<H>> {
-        // Nothing between lock and unlock can leave it half changed.
-        self.holds.lock()
-    }
-
     /// Whether the caller is the first to ask, and so the one to start the task.
     pub(crate) fn start(&self) -> bool {
-        !std::mem::replace(&mut self.lock().started, true)
+        !std::mem::replace(&mut self.holds.lock().started, true)
     }
 
     /// The hold is due then. Nothing happens if it has ended, or the queue has.
     pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) {
-        let mut holds = self.lock();
+        let mut holds = self.holds.lock();
         // A release ends the hold before it looks for it here: the one that comes second sees the other.
         if holds.closed || !hold.is_held() {
             return;
         }
         holds.last_number += 1;
         let due = (at, holds.last_number);
-        *hold.place().due() = Some(due);
+        *hold.place().0.lock() = Some(due);
         holds.due.insert(due, Arc::clone(hold));
         // Mostly the task looks before this one is due: holds come and go without waking it.
         if holds.looks_at.is_none_or(|looks_at| at < looks_at) {
@@ -96,8 +87,8 @@ impl<H: Renewable> RenewalQueue<H> {
 
     /// The hold is not due any more. Nothing but this hold is touched.
     pub(crate) fn remove(&self, hold: &H) {
-        let mut holds = self.lock();
-        let due = hold.place().due().take();
+        let mut holds = self.holds.lock();
+        let due = hold.place().0.lock().take();
         if let Some(due) = due {
             holds.due.remove(&due);
         }
@@ -105,7 +96,7 @@ impl<H: Renewable> RenewalQueue<H> {
 
     /// The holds that are due or soon will be, and when to look again; `None` after the end.
     pub(crate) fn take_due(&self, now: Instant) -> Option<(Vec<Arc<H>>, Option<Instant>)> {
-        let mut holds = self.lock();
+        let mut holds = self.holds.lock();
         if holds.closed {
             return None;
         }
@@ -115,7 +106,7 @@ impl<H: Renewable> RenewalQueue<H> {
                 break;
             }
             let hold = entry.remove();
-            hold.place().due().take();
+            hold.place().0.lock().take();
             due.push(hold);
         }
         // The task goes on sleeping towards the moment that was known, even if what was due then is gone: otherwise each
@@ -134,7 +125,7 @@ impl<H: Renewable> RenewalQueue<H> {
 
     /// Lets go of all holds, and takes no more.
     pub(crate) fn close(&self) {
-        let mut holds = self.lock();
+        let mut holds = self.holds.lock();
         holds.closed = true;
         let due = std::mem::take(&mut holds.due);
         drop(holds);

@@ -5,11 +5,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{
-    hold::Hold,
-    servers::Servers,
-    sync::{Mutex, MutexGuard, Notify},
-};
+use crate::hold::Hold;
+use crate::servers::Servers;
+use crate::sync::{Mutex, Notify};
 
 /// A lock and the owner who gives it back.
 type Key = (String, String);
@@ -33,7 +31,7 @@ impl Returns {
     pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<Return> {
         is_waited_for(hold).then(|| {
             let key = key(hold);
-            *self.under_way().entry(key.clone()).or_default() += 1;
+            *self.under_way.lock().entry(key.clone()).or_default() += 1;
             Return {
                 returns: Arc::clone(self),
                 key,
@@ -43,7 +41,7 @@ impl Returns {
 
     /// Whether something is on its way back that was held for the same owner.
     pub(crate) fn has(&self, hold: &Hold) -> bool {
-        is_waited_for(hold) && self.under_way().contains_key(&key(hold))
+        is_waited_for(hold) && self.under_way.lock().contains_key(&key(hold))
     }
 
     /// Completes when nothing of the same owner's is on its way back.
@@ -58,10 +56,6 @@ impl Returns {
             ended.await;
         }
     }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
-        self.under_way.lock()
-    }
 }
 
 /// Whether the same owner may ask again, and is to wait then.
@@ -75,7 +69,7 @@ fn key(hold: &Hold) -> Key {
 
 impl Drop for Return {
     fn drop(&mut self) {
-        let mut under_way = self.returns.under_way();
+        let mut under_way = self.returns.under_way.lock();
         if let Some(count) = under_way.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {

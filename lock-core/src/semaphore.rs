@@ -2,21 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{
-    acquire::acquire_for,
-    asked::{Once, number, yes},
-    client::Client,
-    error::LockError,
-    hold::{ENDLESS, Who},
-    kind::{
-        Form,
-        semaphore::{self as form, Absent},
-    },
-    lock::{Acquire, Lease, LockInner, Wait},
-    names::Names,
-    servers::Servers,
-    short_forms::unless_busy,
-};
+use crate::acquire::acquire_for;
+use crate::asked::{Once, number, yes};
+use crate::client::Client;
+use crate::error::LockError;
+use crate::hold::{ENDLESS, Who};
+use crate::kind::Form;
+use crate::kind::semaphore::{self as form, Absent};
+use crate::lock::{Acquire, Lease, LockInner, Wait};
+use crate::names::Names;
+use crate::servers::Servers;
+use crate::short_forms::unless_busy;
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
 ///
@@ -78,8 +74,9 @@ pub(crate) fn counted(
     name: &str,
     form: &'static dyn Form,
 ) -> Result<Arc<LockInner>, LockError> {
-    let (names, route) = client.in_one_set(word, name, Names::of_permits)?;
-    Ok(client.lock_of(names, word, form, Servers::One(route)))
+    let names = client.in_one_set(word, name, Names::of_permits)?;
+    let servers = Servers::One(Arc::clone(client.shared().route()));
+    Ok(client.lock_of(names, word, form, servers))
 }
 
 impl Semaphore {

@@ -1,22 +1,23 @@
-//! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
+//! The servers that decide over a lock: one set, or a majority of several; the same questions to both. And what their clock shows.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::{
-    acquire::LAST_LOOK,
-    clock::Instant,
-    durability::Durability,
-    hold::Hold,
-    kind::{Ask, Extended, Form, Given, Held, Reply},
-    lock::LockInner,
-    quorum,
-    topology::{MAX_CLIENTS, NodeError, RESTARTED, Request, Route, Script, Sent, What, slot},
+use crate::acquire::LAST_LOOK;
+use crate::clock::Instant;
+use crate::durability::Durability;
+use crate::hold::Hold;
+use crate::kind::{Ask, Extended, Form, Given, Held, Reply};
+use crate::lock::LockInner;
+use crate::quorum;
+use crate::sync::Mutex;
+use crate::topology::{
+    MAX_CLIENTS, NodeError, RESTARTED, Request, Route, Script, Sent, What, slot,
 };
 
 /// Who decides over a lock.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Servers {
     /// One server, sentinel group or cluster.
     One(Arc<dyn Route>),
@@ -502,4 +503,28 @@ pub(crate) fn passes(error: &NodeError, need: Need) -> bool {
 pub(crate) fn backoff(attempt: u32) -> Duration {
     let most = 10u64 << attempt.saturating_sub(1).min(5);
     Duration::from_micros(rand::random_range(most * 500..=most * 1000))
+}
+
+/// A request is in time for so much longer than somebody waits for its answer.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// What the servers' clock showed last. Of several servers whose clocks differ by more than the slack each change costs one question
+/// more.
+#[derive(Debug, Default)]
+pub(crate) struct ServerClock(Mutex<Option<(Instant, u64)>>);
+
+impl ServerClock {
+    /// An answer to a question that was sent at `sent_at` showed this clock, in ms.
+    pub(crate) fn showed(&self, sent_at: Instant, server_ms: u64) {
+        *self.0.lock() = Some((sent_at, server_ms));
+    }
+
+    /// What the clock shows some seconds after `deadline`, in ms; `None` if no answer has shown it.
+    pub(crate) fn after(&self, deadline: Instant) -> Option<u64> {
+        let (sent_at, server_ms) = (*self.0.lock())?;
+        let later = deadline.saturating_duration_since(sent_at) + SLACK;
+        // Clocks may differ by a hundredth.
+        let later_ms = u64::try_from((later + later / 100).as_millis()).ok()?;
+        server_ms.checked_add(later_ms)
+    }
 }

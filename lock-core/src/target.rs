@@ -1,11 +1,9 @@
 //! A target URL: what a client connects to.
-use std::{
-    collections::BTreeSet,
-    fmt,
-    net::{IpAddr, Ipv6Addr},
-    path::PathBuf,
-    str::FromStr,
-};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use percent_encoding::{
     AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,

@@ -4,16 +4,14 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use crate::{
-    background::Background,
-    clock::{Instant, sleep_until},
-    guard::LostReason,
-    hold::Hold,
-    renewals::RenewalQueue,
-    servers::{self, ExtendOutcome, Together},
-    topology::NodeError,
-    waiting::queue::claim_after,
-};
+use crate::background::Background;
+use crate::clock::{Instant, sleep_until};
+use crate::guard::LostReason;
+use crate::hold::Hold;
+use crate::renewals::RenewalQueue;
+use crate::servers::{self, ExtendOutcome, Together};
+use crate::topology::NodeError;
+use crate::waiting::queue::claim_after;
 
 /// Holds that one request renews at most: enough to make the request itself cheap, and some 100 µs of the server's time,
 /// so that others hardly wait behind it.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use super::{System, exchange, program, settings, shell};
 use crate::layout::PlannedNode;
+use crate::proc_fs::entries;
 use crate::{ClusterError, Role, Server, Topology};
 
 /// What a new data directory gets.
@@ -23,10 +24,7 @@ pub(super) struct Postgres;
 impl System for Postgres {
     fn find(&self, server: &str) -> Result<Server, ClusterError> {
         // The newest that is installed, in Debian's place for it.
-        let versions = std::fs::read_dir("/usr/lib/postgresql")
-            .into_iter()
-            .flatten()
-            .flatten();
+        let versions = entries(Path::new("/usr/lib/postgresql"));
         let mut folders: Vec<PathBuf> =
             versions.map(|version| version.path().join("bin")).collect();
         folders.sort();

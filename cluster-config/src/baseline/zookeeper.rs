@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use super::{System, chosen, exchange, settings, shell, version};
 use crate::layout::PlannedNode;
+use crate::proc_fs::entries;
 use crate::server::{in_path, servers_dir};
 use crate::{ClusterError, Role, Server, Topology};
 
@@ -29,8 +30,7 @@ impl System for ZooKeeper {
         let remedy = format!(
             "`make setup-baselines` gets them; or name a folder with zookeeper-*.jar and all that it needs in {VARIABLE}"
         );
-        let jars = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut jars = jars.map(|jar| jar.file_name().to_string_lossy().into_owned());
+        let mut jars = entries(&folder).map(|jar| jar.file_name().to_string_lossy().into_owned());
         // Not zookeeper-jute-3.9.5.jar.
         let found = jars.find_map(|jar| version(jar.strip_prefix("zookeeper-")?));
         let version = found

@@ -11,7 +11,7 @@ use testcontainers::bollard::query_parameters::{
 };
 
 use super::engine;
-use crate::registry::{self, Record};
+use crate::registry::{self, Running};
 use crate::{ClusterError, ProcessId};
 
 const DEPLOYMENT: &str = "locklab.deployment";
@@ -23,7 +23,7 @@ const SPACE: &str = "locklab.space";
 const DETACHED: &str = "locklab.detached";
 
 /// The labels of every container of a deployment.
-pub(crate) fn of(record: &Record) -> BTreeMap<String, String> {
+pub(crate) fn of(record: &Running) -> BTreeMap<String, String> {
     let owner = record.owner;
     BTreeMap::from(
         [

@@ -29,8 +29,8 @@ use super::reaper::Reaper;
 use crate::baseline::{System, container_words};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
-use crate::registry::{self, Record};
-use crate::runner::Runner;
+use crate::provisioner::Runner;
+use crate::registry::{self, Running};
 use crate::{ClusterError, ContainerNetwork, ProcessId};
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Containers {
         engine: Engine,
         image: Chosen,
         network: ContainerNetwork,
-        record: &Record,
+        record: &Running,
     ) -> Result<Containers, ClusterError> {
         let mut names: Vec<String> = record
             .nodes

@@ -20,6 +20,10 @@ pub(crate) struct Found {
     pub(crate) address: SocketAddr,
 }
 
+fn found(role: Role, address: SocketAddr) -> Found {
+    Found { role, address }
+}
+
 /// The servers behind a target, masters first, then replicas, then sentinels; and the shape that they form.
 ///
 /// # Errors
@@ -59,12 +63,9 @@ pub(crate) async fn discover(
 fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<Found>) {
     let topology = Topology::of(target.kind);
     let places = topology.places().into_iter().zip(&target.addresses);
-    let found = places.map(|(place, address)| Found {
-        role: place.role,
-        address: *address,
-    });
-    let found = found.collect();
-    (topology, found)
+    let all = places.map(|(place, address)| found(place.role, *address));
+    let all = all.collect();
+    (topology, all)
 }
 
 async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
@@ -73,24 +74,16 @@ async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
             .await
             .map_err(|why| unreachable(*address, &why))?;
     }
-    Ok(target
-        .addresses
-        .iter()
-        .map(|address| Found {
-            role: Role::Master,
-            address: *address,
-        })
-        .collect())
+    let all = target.addresses.iter();
+    Ok(all.map(|address| found(Role::Master, *address)).collect())
 }
 
 async fn sentinels(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
     let watched = async |dial: &Dial| watched(dial, &target.master_name).await;
-    let mut found = first_said(target, Role::Sentinel, watched).await?;
-    found.extend(target.addresses.iter().map(|address| Found {
-        role: Role::Sentinel,
-        address: *address,
-    }));
-    Ok(found)
+    let mut all = first_said(target, Role::Sentinel, watched).await?;
+    let sentinels = target.addresses.iter();
+    all.extend(sentinels.map(|address| found(Role::Sentinel, *address)));
+    Ok(all)
 }
 
 /// What the first of the target's servers says that answers.
@@ -112,20 +105,14 @@ async fn first_said<T>(
 async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<Found>, String> {
     let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
-    let mut found = vec![Found {
-        role: Role::Master,
-        address: announced(&master).await?,
-    }];
+    let mut all = vec![found(Role::Master, announced(&master).await?)];
     for replica in items(&replicas) {
         let address = announced(replica).await?;
-        if found.iter().all(|found| found.address != address) {
-            found.push(Found {
-                role: Role::Replica,
-                address,
-            });
+        if all.iter().all(|found| found.address != address) {
+            all.push(found(Role::Replica, address));
         }
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// `ip` and `port` of a flat name-value array.
@@ -139,17 +126,14 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
 async fn cluster(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
     let view = first_said(target, Role::Master, nodes).await?;
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for member in members(&text(&view)) {
         let address = resolved(&member.address)
             .await
             .map_err(|why| missing!("{}: {why}", member.address))?;
-        found.push(Found {
-            role: member.role,
-            address,
-        });
+        all.push(found(member.role, address));
     }
-    Ok(found)
+    Ok(all)
 }
 
 #[derive(Debug, PartialEq, Eq)]

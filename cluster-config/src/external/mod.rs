@@ -2,15 +2,17 @@
 
 mod discover;
 mod leftovers;
-mod secured;
 
-use std::fmt;
+use std::fmt::{self, Debug};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
 use crate::access::Dial;
 use crate::layout::PlannedNode;
@@ -22,7 +24,6 @@ use crate::{
     UpOptions, ports, wire,
 };
 use discover::{ANSWER, Found, discover, resolved};
-pub use secured::{Handshake, SecureStream, Secured};
 
 /// What a URL says of somebody else's servers.
 #[derive(Debug, Clone)]
@@ -282,3 +283,33 @@ async fn version(target: &ExternalTarget, found: &[Found]) -> String {
     let info = info.map(|info| wire::text(&info)).unwrap_or_default();
     wire::server_version(&info).unwrap_or_default().to_owned()
 }
+
+/// A connection over which nobody else listens.
+pub trait SecureStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> SecureStream for T {}
+
+/// Shakes hands with servers that speak TLS.
+#[async_trait]
+pub trait Handshake: Debug + Send + Sync {
+    /// Secures a connection to `host`.
+    ///
+    /// # Errors
+    /// The peer is not trusted, or does not speak TLS.
+    async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
+
+    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.
+    fn any_address(&self) -> bool;
+}
+
+/// A way to shake hands, shared by all connections of a target. Two are equal if they are the same one.
+#[derive(Debug, Clone)]
+pub struct Secured(pub Arc<dyn Handshake>);
+
+impl PartialEq for Secured {
+    fn eq(&self, other: &Secured) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Secured {}

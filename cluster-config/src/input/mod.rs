@@ -6,10 +6,8 @@ mod problem;
 mod schema;
 mod section;
 mod table;
-mod word;
 
 pub use problem::{FileErrors, Problem, Problems, nearest, one_of};
 pub use schema::{Scalar, schema_keys, schema_of, without_defaults};
 pub use section::{Section, float, integer, shown};
-pub use table::{ReadTable, read_table};
-pub use word::word;
+pub use table::{ReadTable, read_table, word};

@@ -134,13 +134,4 @@ mod tests {
         assert_eq!(position("a\n— x", 6), (2, 3));
         assert_eq!(position("", 9), (1, 1));
     }
-
-    #[test]
-    fn only_near_words_are_proposed() {
-        assert_eq!(
-            nearest("dealy", ["delay", "kill"]),
-            "; did you mean `delay`?"
-        );
-        assert_eq!(nearest("zzz", ["delay", "kill"]), "");
-    }
 }

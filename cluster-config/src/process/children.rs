@@ -1,22 +1,25 @@
-//! Servers as child processes: forked, signalled and reaped by number.
+//! Servers as child processes: forked, signalled and reaped by number. They die with this process, or outlive it if asked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::sync::Mutex;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid, getppid, setsid};
+use tokio::sync::oneshot;
 
 use super::fleet::log_end;
-use super::spawn::spawn;
 use crate::baseline::{System, unprivileged};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
-use crate::registry::{self, Record};
-use crate::runner::Runner;
+use crate::provisioner::Runner;
+use crate::registry::{self, Running};
 use crate::{ClusterError, ProcessId};
 
 /// The child processes of one deployment, by node.
@@ -39,7 +42,7 @@ impl Children {
     pub(crate) fn new(
         program: PathBuf,
         env: BTreeMap<String, Vec<(String, String)>>,
-        record: &Record,
+        record: &Running,
     ) -> Children {
         Children {
             program,
@@ -157,5 +160,73 @@ impl Runner for Children {
         }
         children.clear();
         Ok(())
+    }
+}
+
+type Request = (Command, oneshot::Sender<io::Result<Child>>);
+
+/// Starts a process; returns once it runs its own program. `log` gets everything it prints, appended; one that is detached outlives
+/// this process.
+async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
+    let ended = || io::Error::other("the spawning thread has ended");
+    let (reply, answer) = oneshot::channel();
+    let request = (prepared(command, log, detach)?, reply);
+    spawner().send(request).map_err(|_| ended())?;
+    answer.await.map_err(|_| ended())?
+}
+
+/// The thread that forks every server. The kernel sends the parent-death signal when the forking *thread* ends, so it
+/// has to be one that lives as long as the process; threads of an async runtime come and go.
+fn spawner() -> &'static mpsc::Sender<Request> {
+    static SPAWNER: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
+    SPAWNER.get_or_init(|| {
+        let (sender, requests) = mpsc::channel::<Request>();
+        std::thread::Builder::new()
+            .name("server-spawner".into())
+            .spawn(move || {
+                for (mut command, reply) in requests {
+                    // Nobody waits any more if the start was called off meanwhile: then the server must not stay.
+                    if let Err(Ok(mut unwanted)) = reply.send(command.spawn()) {
+                        let _ = unwanted.kill();
+                        let _ = unwanted.wait();
+                    }
+                }
+            })
+            .expect("the system can start one more thread");
+        sender
+    })
+}
+
+fn prepared(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    if detach {
+        // SAFETY: setsid is async-signal-safe and touches no memory of this process.
+        unsafe {
+            command.pre_exec(|| Ok(setsid().map(drop)?));
+        }
+    } else {
+        // A group of its own: Ctrl-C in the terminal reaches the harness alone, which then takes the servers down.
+        command.process_group(0);
+        let parent = getpid();
+        // SAFETY: prctl and getppid are async-signal-safe and touch no memory of this process.
+        unsafe {
+            command.pre_exec(move || die_with(parent));
+        }
+    }
+    Ok(command)
+}
+
+/// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would come.
+fn die_with(parent: Pid) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == parent {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(nix::libc::ESRCH))
     }
 }

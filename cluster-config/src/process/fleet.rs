@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use crate::access::write_private;
 use crate::baseline::System;
 use crate::layout::PlannedNode;
-use crate::registry::{self, Record};
-use crate::runner::Runner;
+use crate::provisioner::Runner;
+use crate::registry::{self, Running};
 use crate::{ClusterError, LinkTable, Party};
 
 /// Longest wait for a process that was sent SIGKILL or SIGSTOP; the kernel needs milliseconds.
@@ -34,7 +34,7 @@ pub(crate) struct Fleet {
 #[derive(Debug)]
 struct Own {
     runner: Box<dyn Runner>,
-    record: Mutex<Record>,
+    record: Mutex<Running>,
 }
 
 impl Fleet {
@@ -42,7 +42,7 @@ impl Fleet {
     pub(crate) fn new(
         runner: Box<dyn Runner>,
         nodes: Vec<PlannedNode>,
-        record: Record,
+        record: Running,
     ) -> Result<Fleet, ClusterError> {
         // The record comes first: a harness that dies from here on leaves nothing that no record leads to.
         registry::save(&record)?;
@@ -222,7 +222,7 @@ impl Fleet {
     /// Changes what others see of this deployment.
     pub(crate) fn update_record(
         &self,
-        change: impl FnOnce(&mut Record),
+        change: impl FnOnce(&mut Running),
     ) -> Result<(), ClusterError> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut record = own.record.lock().unwrap();

@@ -3,7 +3,6 @@
 mod children;
 pub(crate) mod fleet;
 pub(crate) mod ready;
-pub(crate) mod spawn;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +14,9 @@ use futures_util::future::try_join_all;
 use crate::access::Access;
 use crate::layout::{Layout, MASTER_NAME, PlannedNode};
 use crate::probe::Prober;
+use crate::provisioner::Runner;
 use crate::proxy::Proxies;
-use crate::registry::{self, Record, RunningNode};
-use crate::runner::Runner;
+use crate::registry::{self, Running, RunningNode};
 use crate::server::Server;
 use crate::{
     ClusterError, Deployment, Links, Provisioner, Role, Topology, UpOptions, ports, sweep,
@@ -90,7 +89,8 @@ pub(crate) struct Way<'a> {
     pub(crate) runner: MakeRunner<'a>,
 }
 
-type MakeRunner<'a> = Box<dyn FnOnce(&Record) -> Result<Box<dyn Runner>, ClusterError> + Send + 'a>;
+type MakeRunner<'a> =
+    Box<dyn FnOnce(&Running) -> Result<Box<dyn Runner>, ClusterError> + Send + 'a>;
 
 /// Starts the servers of a valid topology and waits until they are ready.
 pub(crate) async fn bring_up(
@@ -118,7 +118,7 @@ pub(crate) async fn bring_up(
     let version = way.server.as_ref().map(|server| server.version.clone());
     let version = version.or(way.version);
     let id = registry::new_id(topology.kind);
-    let record = Record {
+    let record = Running {
         id: id.clone(),
         topology: topology.kind,
         provisioner: way.name.to_owned(),

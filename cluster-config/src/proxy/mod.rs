@@ -8,13 +8,10 @@ mod clients;
 mod cutter;
 mod fault;
 mod fine_timer;
-mod label;
-mod parcel;
 mod passage;
 mod pump;
 mod resp;
 mod table;
-mod traffic;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -31,13 +28,11 @@ use crate::{ClusterError, Party, TopologyKind};
 use fault::Ending;
 pub use fault::LinkFault;
 pub(crate) use fault::{TOXICS, ToxicFault, ToxicKind};
-pub use label::{Label, Labels, MessagePassage};
-pub(crate) use passage::{Passage, accept};
-pub use resp::{Pattern, Words};
+pub(crate) use passage::{Passage, Traffic, accept};
+pub use resp::{Label, Labels, MessagePassage, Pattern, Words};
 pub(crate) use table::{Direction, Ends};
 use table::{Flow, Manners};
 pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
-pub(crate) use traffic::Traffic;
 
 /// The running proxies of one deployment; they end when this is dropped.
 #[derive(Debug)]

@@ -1,16 +1,16 @@
-//! What our proxies share: a loop that accepts, and a way through a table's links for a proxy that knows both its ends.
+//! What our proxies share: a loop that accepts, a count of bytes, and a way through a table's links for a proxy that knows both its ends.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::pump;
-use super::table::{LinkTable, Manners};
-use super::traffic::Traffic;
+use super::table::{Direction, LinkTable, Manners};
 use crate::Party;
 
 /// Serves every connection to a listener, each in a task of its own; they end when this is dropped.
@@ -64,5 +64,36 @@ impl Passage {
             manners,
         );
         pump::carry(&self.table, &ends, client, upstream).await
+    }
+}
+
+/// Bytes received and sent per direction, over all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    counts: [[AtomicU64; 2]; 2],
+}
+
+impl Traffic {
+    /// Bytes received from those who dialled, and sent on.
+    pub(crate) fn out(&self) -> [u64; 2] {
+        self.of(Direction::Out)
+    }
+
+    /// Bytes received for those who dialled, and sent to them.
+    pub(crate) fn back(&self) -> [u64; 2] {
+        self.of(Direction::Back)
+    }
+
+    fn of(&self, direction: Direction) -> [u64; 2] {
+        let counts = self.counts[direction as usize].each_ref();
+        counts.map(|count| count.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn received(&self, direction: Direction, bytes: usize) {
+        self.counts[direction as usize][0].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn sent(&self, direction: Direction, bytes: usize) {
+        self.counts[direction as usize][1].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

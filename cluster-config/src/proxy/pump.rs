@@ -19,10 +19,9 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::cutter::Cutter;
+use super::cutter::{Content, Cutter, Parcel};
 use super::fault::{Ending, Slices};
 use super::fine_timer::FineTimer;
-use super::parcel::{Content, Parcel};
 use super::table::{Direction, Ends, Flow, LinkTable, Treatments, Verdict};
 
 /// Bytes that one direction of a connection may have under way; beyond that the sender feels back-pressure.

@@ -14,9 +14,8 @@ use super::clients;
 use super::fault::{
     Chunk, Ending, FaultBehaviour, LinkFault, Slices, ToxicFault, Treatment, Watched,
 };
-use super::label::{Label, Labels, MessagePassage};
-use super::resp::{Dialogue, Marks, Pattern, Words};
-use super::traffic::Traffic;
+use super::passage::Traffic;
+use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, Pattern, Words};
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.

@@ -8,27 +8,19 @@ use crate::{ClusterError, LinkEffect, LinkGuard};
 /// The undo of a fault on one link, made by the embedded proxies or by a Toxiproxy server. Dropping it heals.
 #[derive(Debug)]
 #[must_use = "the fault heals when this is dropped"]
-pub struct LinkFaultGuard(Place);
+pub struct LinkFaultGuard(pub(super) Place);
 
 #[derive(Debug)]
-enum Place {
+pub(super) enum Place {
     Here(LinkGuard),
     There(RelayGuard),
 }
 
-impl From<LinkGuard> for LinkFaultGuard {
-    fn from(guard: LinkGuard) -> Self {
+impl LinkFaultGuard {
+    pub(crate) fn here(guard: LinkGuard) -> Self {
         LinkFaultGuard(Place::Here(guard))
     }
-}
 
-impl From<RelayGuard> for LinkFaultGuard {
-    fn from(guard: RelayGuard) -> Self {
-        LinkFaultGuard(Place::There(guard))
-    }
-}
-
-impl LinkFaultGuard {
     /// Bytes and connections affected so far: the evidence that the fault took effect. A Toxiproxy server tells no pieces: there `chunks` is 0.
     pub fn effect(&self) -> LinkEffect {
         match &self.0 {
@@ -54,7 +46,7 @@ impl LinkFaultGuard {
 
 /// A fault at a Toxiproxy server.
 #[derive(Debug)]
-pub(crate) struct RelayGuard {
+pub(super) struct RelayGuard {
     pub(super) relay: Arc<Relay>,
     pub(super) id: u64,
     pub(super) lifted: bool,

@@ -25,7 +25,7 @@ use crate::proxy::{Direction, Ends, Traffic};
 use crate::{ClusterError, LinkEffect, LinkFault, Party, ProcessId};
 use client::Client;
 pub use guard::LinkFaultGuard;
-pub(crate) use guard::RelayGuard;
+use guard::{Place, RelayGuard};
 use hop::{Exit, Hop, ToxicKey};
 use toxic::Toxic;
 
@@ -268,7 +268,7 @@ impl Relay {
         self: &Arc<Relay>,
         links: Vec<(Party, Party)>,
         fault: &LinkFault,
-    ) -> Result<Vec<RelayGuard>, ClusterError> {
+    ) -> Result<Vec<LinkFaultGuard>, ClusterError> {
         let toxic = Toxic::of(fault).map_err(ClusterError::new)?;
         let relay = Arc::clone(self);
         self.run(async move {
@@ -286,11 +286,11 @@ impl Relay {
                 };
                 state.faults.insert(id, fault);
                 drop(state);
-                guards.push(RelayGuard {
+                guards.push(LinkFaultGuard(Place::There(RelayGuard {
                     relay: Arc::clone(&relay),
                     id,
                     lifted: false,
-                });
+                })));
             }
             relay.adjust_all().await.map(|()| guards)
         })

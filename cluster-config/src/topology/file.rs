@@ -1,12 +1,12 @@
 //! The form of `[topology]`, a table that other files may hold too: one type per table, from which its parser and its JSON schema come.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 
 use schemars::JsonSchema;
-use serde::de::{Error, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use toml::Value;
 use toml::de::DeTable;
 
 use super::kind::Count;
@@ -112,38 +112,20 @@ struct Line(String);
 
 impl<'de> Deserialize<'de> for Line {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Rest;
-        impl Visitor<'_> for Rest {
-            type Value = Line;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the rest of a redis.conf line, in quotes")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Line, E> {
-                Ok(Line(text.to_owned()))
-            }
-
-            fn visit_bool<E>(self, truth: bool) -> Result<Line, E> {
-                Ok(Line(if truth { "yes" } else { "no" }.to_owned()))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<Line, E> {
-                Ok(Line(number.to_string()))
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<Line, E> {
-                // With its point: 1.0 stays 1.0.
-                Ok(Line(format!("{number:?}")))
-            }
-        }
-        deserializer.deserialize_any(Rest)
+        Ok(Line(match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            Value::Boolean(truth) => if truth { "yes" } else { "no" }.to_owned(),
+            Value::Integer(number) => number.to_string(),
+            // With its point: 1.0 stays 1.0.
+            Value::Float(number) => format!("{number:?}"),
+            _ => return Err(D::Error::custom("the rest of a redis.conf line, in quotes")),
+        }))
     }
 }
 
 /// Anything: what is no password is said later, in a complaint that does not repeat it.
 fn password<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
-    let value = toml::Value::deserialize(deserializer)?;
+    let value = Value::deserialize(deserializer)?;
     Ok(value.as_str().map(Secret::new))
 }
 

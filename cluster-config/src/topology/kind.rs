@@ -1,4 +1,4 @@
-//! The shapes that a deployment can have.
+//! The choices of a topology that have a word each: its shape, what survives a crash, what servers run in.
 
 use std::ops::RangeInclusive;
 
@@ -130,5 +130,65 @@ impl TopologyKind {
             TopologyKind::Postgres => "one server of PostgreSQL",
             TopologyKind::Mongodb => "one server of MongoDB (untested)",
         }
+    }
+}
+
+words! {
+    /// What survives the death of a server's process.
+    pub enum Persistence {
+        /// Nothing.
+        None = "none",
+        /// Every write, to the log of writes, synced once per second: a power cut may lose about two seconds.
+        AofEverysec = "aof-everysec",
+        /// Every write, synced before it is answered.
+        AofAlways = "aof-always",
+        /// A snapshot, at most once per second while there are writes.
+        Rdb = "rdb",
+    }
+}
+
+impl Persistence {
+    /// Its lines of redis.conf.
+    pub(crate) fn lines(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Persistence::None => &[("save", "\"\""), ("appendonly", "no")],
+            Persistence::AofEverysec => &[("appendonly", "yes"), ("appendfsync", "everysec")],
+            Persistence::AofAlways => &[("appendonly", "yes"), ("appendfsync", "always")],
+            Persistence::Rdb => &[("appendonly", "no"), ("save", "1 1")],
+        }
+    }
+
+    /// The directives that it decides, which `config` must leave alone.
+    pub(super) const DECIDES: [&'static str; 3] = ["appendfsync", "appendonly", "save"];
+}
+
+words! {
+    /// What the servers of a topology run in.
+    #[derive(Default)]
+    pub enum ProvisionerKind {
+        /// Processes of this machine.
+        #[default]
+        Process = "process",
+        /// Containers of the engine that answers on this machine.
+        Container = "container",
+    }
+}
+
+impl ProvisionerKind {
+    /// For files that name only what differs from the default.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == ProvisionerKind::default()
+    }
+}
+
+words! {
+    /// How containers are reached. Nothing listens beyond loopback in either form.
+    pub enum ContainerNetwork {
+        /// The machine's own network: each node has a loopback address of its own, as processes have, and links can be harmed.
+        Host = "host",
+        /// Ports that the engine publishes on 127.0.0.1, the same number inside and outside: for engines in a virtual machine, as Docker
+        /// Desktop. Sentinel and cluster nodes share the network of one container that nobody harms, so that addresses mean
+        /// the same to nodes and to clients. Links between nodes do not pass this machine and cannot be harmed.
+        Published = "published",
     }
 }

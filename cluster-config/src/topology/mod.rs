@@ -1,11 +1,8 @@
 //! A topology as checked data ("sentinel, two replicas"); starts nothing.
 
-mod directive;
 mod file;
 mod kind;
 mod node;
-mod persistence;
-mod provisioning;
 mod user;
 mod validate;
 
@@ -14,10 +11,8 @@ use std::collections::BTreeMap;
 use crate::Role;
 
 pub use file::{TopologyTable, json_schema};
-pub use kind::TopologyKind;
+pub use kind::{ContainerNetwork, Persistence, ProvisionerKind, TopologyKind};
 pub use node::NodeSpec;
-pub use persistence::Persistence;
-pub use provisioning::{ContainerNetwork, ProvisionerKind};
 pub(crate) use user::OWN_USER;
 pub use user::{Secret, User};
 
@@ -226,19 +221,6 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nodes_are_named_by_place_unless_they_have_a_name() {
-        let mut topology = Topology::of(TopologyKind::Sentinel);
-        topology.nodes.push(NodeSpec {
-            name: Some("far".into()),
-            ..NodeSpec::of(Role::Replica)
-        });
-        assert_eq!(topology.names(Role::Master), ["n1"]);
-        assert_eq!(topology.names(Role::Replica), ["far", "n3"]);
-        assert_eq!(topology.names(Role::Sentinel), ["s1", "s2", "s3"]);
-        assert_eq!(topology.data_nodes(), 3);
-    }
 
     #[test]
     fn what_is_usual_is_left_out_of_a_kept_plan() {

@@ -1,16 +1,17 @@
 //! Answers a request as Toxiproxy 2.12 does: paths, statuses, JSON and error texts.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::body::{self, text};
-use super::metrics;
 use super::proxy::Proxy;
 use super::{ApiError, VERSION};
+use crate::proxy::Traffic;
 
 pub(super) type Response = hyper::Response<String>;
 
@@ -119,7 +120,7 @@ impl Api {
             (["metrics"], _) => {
                 const PROMETHEUS: &str =
                     "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-                response(200, PROMETHEUS, metrics::page(self.proxies.values()))
+                response(200, PROMETHEUS, metrics(self.proxies.values()))
             }
             (["reset"], _) => {
                 for proxy in self.proxies.values_mut() {
@@ -142,7 +143,7 @@ impl Api {
             }
             ([_, name], _) => {
                 let proxy = self.proxy(name)?;
-                let wanted: Wanted = body::read(body)?;
+                let wanted: Wanted = read(body)?;
                 let listen = wanted.listen.unwrap_or_else(|| proxy.listen.clone());
                 let upstream = wanted.upstream.unwrap_or_else(|| proxy.upstream.clone());
                 let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
@@ -151,7 +152,7 @@ impl Api {
             }
             ([_, name, _], "GET") => shown(200, &self.proxy(name)?.toxics()),
             ([_, name, _], _) => {
-                let toxic = self.proxy(name)?.add_toxic(body::read(body)?)?;
+                let toxic = self.proxy(name)?.add_toxic(read(body)?)?;
                 shown(200, &toxic.shown())
             }
             ([_, name, _, toxic], _) => {
@@ -164,7 +165,7 @@ impl Api {
                         proxy.remove_toxic(toxic)?;
                         empty(204)
                     }
-                    _ => shown(200, &proxy.update_toxic(toxic, body::read(body)?)?.shown()),
+                    _ => shown(200, &proxy.update_toxic(toxic, read(body)?)?.shown()),
                 }
             }
             _ => self.create(body).await?,
@@ -186,7 +187,7 @@ impl Api {
     }
 
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
-        let wanted: Wanted = body::read(body)?;
+        let wanted: Wanted = read(body)?;
         let mut proxy = wanted.proxy("")?;
         if self.proxies.contains_key(&proxy.name) {
             return Err(ApiError::new(409, "proxy already exists"));
@@ -217,8 +218,8 @@ impl Api {
     }
 
     async fn populate_into(&mut self, body: &[u8], made: &mut Vec<String>) -> Result<(), ApiError> {
-        let list: Vec<Value> = body::read(body)?;
-        let all: Result<Vec<Wanted>, _> = list.into_iter().map(body::of).collect();
+        let list: Vec<Value> = read(body)?;
+        let all: Result<Vec<Wanted>, _> = list.into_iter().map(read_value).collect();
         let mut all_new = Vec::new();
         for (place, wanted) in (1..).zip(all?) {
             let proxy = wanted.proxy(&format!(" at proxy {place}"))?;
@@ -279,4 +280,72 @@ fn tidied(path: &str) -> String {
         parts.push("");
     }
     format!("/{}", parts.join("/"))
+}
+
+/// Bytes received and sent, per proxy and direction. The original counts a connection when it ends, this one as it goes.
+fn metrics<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
+    let proxies: Vec<&Proxy> = proxies.collect();
+    let mut page = String::new();
+    for (name, which) in [("received", 0), ("sent", 1)] {
+        let metric = format!("toxiproxy_proxy_{name}_bytes_total");
+        let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
+        type Counts = fn(&Traffic) -> [u64; 2];
+        let directions: [(_, Counts); 2] =
+            [("downstream", Traffic::back), ("upstream", Traffic::out)];
+        for (direction, counts) in directions {
+            for proxy in &proxies {
+                let _ = writeln!(
+                    page,
+                    "{metric}{{direction=\"{direction}\",listener={},proxy={},upstream={}}} {}",
+                    label(&proxy.listen),
+                    label(&proxy.name),
+                    label(&proxy.upstream),
+                    counts(&proxy.traffic)[which]
+                );
+            }
+        }
+    }
+    page
+}
+
+fn label(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+/// Reads the first value of a body; what follows it is not looked at. Names are the same in upper and lower case, `null` is the
+/// same as an absent member, and of several members of one name the last counts.
+fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+    let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
+    let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
+    let value = values
+        .next()
+        .unwrap_or_else(|| Err(serde::de::Error::custom("EOF")));
+    read_value(value.map_err(bad)?)
+}
+
+/// The same of a value that was read already.
+fn read_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
+    let read = serde_json::from_value::<Option<T>>(lowered(value));
+    let read = read.map_err(|error| ApiError::bad_body(&error.to_string()))?;
+    Ok(read.unwrap_or_default())
+}
+
+fn lowered(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), lowered(value)))
+            .collect(),
+        Value::Array(list) => list.into_iter().map(lowered).collect(),
+        value => value,
+    }
+}
+
+fn text(of: &impl Serialize) -> String {
+    // Strings, numbers and maps by string: none of them can fail.
+    serde_json::to_string(of).unwrap_or_default()
 }

@@ -4,12 +4,9 @@
 //! only, the API and its proxies; `/metrics` is always there; `reset_peer` resets existing connections too, where
 //! the original closes them in order; what is wrong with a body or an address is said in other words, and changes nothing.
 //!
-//! Reading order: `api` (requests and answers), `body` (JSON in and out), `proxy` (one proxy), `toxic` (one toxic), `serve` (HTTP).
+//! Reading order: `api` (requests and answers), `proxy` (one proxy), `toxic` (one toxic), `serve` (HTTP).
 
-mod address;
 mod api;
-mod body;
-mod metrics;
 mod proxy;
 mod serve;
 mod toxic;

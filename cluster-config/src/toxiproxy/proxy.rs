@@ -1,5 +1,6 @@
 //! One proxy of the API: a listener, an upstream, and the toxics on the way between them.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -7,10 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::ApiError;
-use super::address::resolve;
-use super::toxic::{Asked, Stream, Toxic};
+use super::toxic::{Asked, Toxic};
 use crate::Party;
-use crate::proxy::{LinkGuard, LinkTable, Passage, Traffic, accept};
+use crate::proxy::{Direction, LinkGuard, LinkTable, Passage, Traffic, accept};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -178,7 +178,7 @@ impl Proxy {
     /// Those on the way to the upstream first.
     pub(super) fn toxics(&self) -> Vec<Value> {
         let mut toxics: Vec<&Toxic> = self.toxics.iter().map(|placed| &placed.toxic).collect();
-        toxics.sort_by_key(|toxic| toxic.stream == Stream::Downstream);
+        toxics.sort_by_key(|toxic| toxic.stream == Direction::Back);
         toxics.into_iter().map(Toxic::shown).collect()
     }
 
@@ -211,9 +211,47 @@ fn upstream() -> Party {
     Party::Node(UPSTREAM.to_owned())
 }
 
-fn link(stream: Stream) -> (Party, Party) {
+fn link(stream: Direction) -> (Party, Party) {
     match stream {
-        Stream::Upstream => (client(), upstream()),
-        Stream::Downstream => (upstream(), client()),
+        Direction::Out => (client(), upstream()),
+        Direction::Back => (upstream(), client()),
+    }
+}
+
+/// Resolves `HOST:PORT`. An empty text is any free port of 127.0.0.1, where the original takes one on all interfaces; addresses beyond
+/// loopback are refused, where the original takes them.
+///
+/// # Errors
+/// What is wrong.
+async fn resolve(text: &str) -> Result<SocketAddr, String> {
+    if text.is_empty() {
+        return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
+    }
+    let beyond = || format!("address {text}: only loopback addresses are listened on");
+    if text.starts_with(':') {
+        return Err(beyond());
+    }
+    let found = tokio::net::lookup_host(text).await;
+    let found = found.map_err(|error| format!("address {text}: {error}"))?;
+    let all: Vec<SocketAddr> = found.collect();
+    // Go prefers the old kind of address where a name has both.
+    let first = all.iter().find(|found| found.is_ipv4()).or(all.first());
+    let first = first.filter(|found| found.ip().is_loopback());
+    first.copied().ok_or_else(beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn names_and_both_kinds_of_address_are_resolved() {
+        for (text, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("localhost:81", "127.0.0.1:81"),
+            ("[::1]:5", "[::1]:5"),
+        ] {
+            assert_eq!(resolve(text).await, Ok(expected.parse().unwrap()), "{text}");
+        }
     }
 }

@@ -4,22 +4,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ApiError;
-use crate::proxy::{TOXICS, ToxicFault, ToxicKind};
-
-/// Which way the bytes flow that a toxic harms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
-    /// From the client.
-    Upstream,
-    /// To the client.
-    Downstream,
-}
+use crate::proxy::{Direction, TOXICS, ToxicFault, ToxicKind};
 
 #[derive(Debug)]
 pub(super) struct Toxic {
     pub(super) name: String,
     kind: &'static ToxicKind,
-    pub(super) stream: Stream,
+    /// Which way the bytes flow that it harms.
+    pub(super) stream: Direction,
     /// As written: upper and lower case are kept.
     stream_word: String,
     toxicity: f64,
@@ -41,8 +33,8 @@ impl Toxic {
         let kind = asked.r#type.as_deref().unwrap_or_default();
         let stream_word = asked.stream.as_deref().unwrap_or("downstream").to_owned();
         let stream = match stream_word.to_lowercase().as_str() {
-            "upstream" => Stream::Upstream,
-            "downstream" => Stream::Downstream,
+            "upstream" => Direction::Out,
+            "downstream" => Direction::Back,
             _ => {
                 let message = "stream was invalid, can be either upstream or downstream";
                 return Err(ApiError::new(400, message));

@@ -24,25 +24,23 @@
 //! ```
 
 mod concern;
-mod handshake;
 mod trace;
 
 use std::sync::Arc;
+use std::{fmt, io};
 
 use futures_util::future::join_all;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
-pub use self::{
-    concern::{Concern, ConcernKind, ServerReport, Severity},
-    handshake::TlsHandshake,
-    trace::{Monitor, Monitored, Traced, Tracer},
-};
+pub use self::concern::{Concern, ConcernKind, ServerReport, Severity};
+pub use self::trace::{Monitor, Monitored, Traced, Tracer};
 
 pub(crate) use self::trace::reply;
-use crate::{
-    client::Client,
-    clock::Instant,
-    topology::{monitor, survey},
-};
+use crate::Target;
+use crate::client::Client;
+use crate::clock::Instant;
+use crate::topology::{Secure, monitor, survey};
 
 impl Client {
     /// Asks every master that is known now about itself, and those that do not answer within the connect timeout stand in
@@ -77,5 +75,54 @@ impl Client {
             }
         }
         Monitor::new(tasks, refused)
+    }
+}
+
+/// TLS for a connection beside the client's, for tools that talk to servers themselves: how a target's servers are trusted, with the
+/// files that its URL names. Cheap to clone.
+#[derive(Clone)]
+pub struct TlsHandshake {
+    secure: Secure,
+    any_address: bool,
+}
+
+impl TlsHandshake {
+    /// Reads the files that the URL names; `None` if the target does not speak TLS.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or no authority to trust.
+    pub fn of(target: &Target) -> Result<Option<Self>, String> {
+        if !target.tls {
+            return Ok(None);
+        }
+        let options = &target.parameters.tls;
+        Ok(Some(TlsHandshake {
+            secure: Secure::new(options)?,
+            any_address: options.server_name.is_some() || options.insecure,
+        }))
+    }
+
+    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.
+    pub fn any_address(&self) -> bool {
+        self.any_address
+    }
+
+    /// Shakes hands; the certificate must be for `host`, unless the URL gives another name.
+    ///
+    /// # Errors
+    /// The peer is not trusted, or does not speak TLS.
+    pub async fn connect(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + 'static> {
+        let shaken = self.secure.handshake(host, stream).await;
+        shaken.map_err(|error| io::Error::other(error.message))
+    }
+}
+
+impl fmt::Debug for TlsHandshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsHandshake").finish_non_exhaustive()
     }
 }

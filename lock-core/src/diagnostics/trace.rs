@@ -1,10 +1,8 @@
 //! What a client and its servers say to each other, as events for those who watch.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 

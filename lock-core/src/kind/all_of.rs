@@ -2,14 +2,10 @@
 
 use redis::Value;
 
-use super::{
-    form::{Ask, Extended, Form, LOOK, script},
-    hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys},
-};
-use crate::{
-    names::Names,
-    topology::{Request, Script, What},
-};
+use super::form::{Ask, Extended, Form, LOOK, script};
+use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
+use crate::names::Names;
+use crate::topology::{Request, Script, What};
 
 static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 
@@ -74,22 +70,5 @@ impl Form for AllOf {
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
         names.all().map(|each| each.channel.as_str()).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_that_is_missing_is_the_whole_missing() {
-        let answers = |each: &[i64]| Value::Array(each.iter().copied().map(Value::Int).collect());
-        assert_eq!(AllOf.read_extend(&answers(&[1, 1])), Some(Extended::Held));
-        assert_eq!(
-            AllOf.read_extend(&answers(&[1, 0, 1])),
-            Some(Extended::Missing)
-        );
-        assert_eq!(AllOf.read_extend(&answers(&[1, 7])), None);
-        assert_eq!(AllOf.read_extend(&Value::Int(1)), Some(Extended::Held));
     }
 }

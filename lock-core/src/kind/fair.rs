@@ -4,17 +4,13 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::{
-    form::{
-        Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, News, Reply, ServerLine, Waiting,
-        acquired, counting, left, script,
-    },
-    hash::{extend_counted, with_holds, with_record_life},
+use super::form::{
+    Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, News, Reply, ServerLine, Waiting,
+    acquired, counting, left, script,
 };
-use crate::{
-    names::{Names, companion},
-    topology::{Message, Request, Script, What},
-};
+use super::hash::{extend_counted, with_holds, with_record_life};
+use crate::names::{Names, companion};
+use crate::topology::{Message, Request, Script, What};
 
 /// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
 /// peer whose clock is ahead by more evicts us, and we queue again; one that finds a dead place of ours at the head of a free lock waits for

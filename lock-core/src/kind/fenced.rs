@@ -2,10 +2,8 @@
 
 use redis::Value;
 
-use super::{
-    form::{Ask, Counting, Form, Reply, acquired, counting, script},
-    hash::{self, REENTRANT},
-};
+use super::form::{Ask, Counting, Form, Reply, acquired, counting, script};
+use super::hash::{self, REENTRANT};
 use crate::{names::companion, topology::Request};
 
 static ACQUIRE: Counting = counting!("acquire_fenced");

@@ -4,11 +4,9 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use redis::Value;
 
-use crate::{
-    asked::Once,
-    names::Names,
-    topology::{Message, Request, Script, What},
-};
+use crate::asked::Once;
+use crate::names::Names;
+use crate::topology::{Message, Request, Script, What};
 
 /// A script by its name, which is its file's too, and the names of the texts in front of its own; or by a name and all of its texts.
 macro_rules! script {

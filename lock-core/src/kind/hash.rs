@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::form::{Ask, Counting, Form, counting, of_lock, script};
-use crate::{
-    names::{Names, companion},
-    topology::{Request, Script, What},
-};
+use crate::names::{Names, companion};
+use crate::topology::{Request, Script, What};
 
 static ACQUIRE: Script = script!("acquire");
 static RELEASE: Script = script!("release");
@@ -177,18 +175,17 @@ pub(crate) fn record_life(lease: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use redis::Value;
-
-    use super::super::form::{Given, Reply};
     use super::*;
 
-    fn ask(names: &Names, id: Option<u128>) -> Ask<'_> {
-        Ask {
-            names,
+    #[test]
+    fn a_release_names_the_channel_only_where_its_script_cannot() {
+        let names = Names::new("a{b}");
+        let ask = Ask {
+            names: &names,
             owner: "u:7",
             lease: Duration::from_secs(30),
             count: 1,
-            id,
+            id: None,
             token_life: None,
             publish: "PUBLISH",
             repeated: false,
@@ -196,70 +193,19 @@ mod tests {
             writers_first: None,
             not_after: None,
             successors: &[],
-        }
-    }
-
-    #[test]
-    fn a_fresh_owner_sends_no_latch() {
-        let names = Names::new("n");
-        let (keys, args) = REENTRANT.acquire(&ask(&names, None)).parts();
-        assert_eq!(keys, ["n"]);
-        assert_eq!(args, ["30000", "u:7"]);
-        let (keys, args) = REENTRANT.release(&ask(&names, None)).parts();
-        assert_eq!(
-            (keys, args),
-            (vec!["n".into()], vec!["u:7".into()]),
-            "the script knows the channel"
-        );
-        let braced = Names::new("a{b}");
-        let (keys, args) = REENTRANT.release(&ask(&braced, None)).parts();
-        assert_eq!(
-            keys,
-            ["a{b}"],
-            "a channel is no key, which would have to exist"
-        );
+        };
+        let (keys, args) = REENTRANT.release(&ask).parts();
+        // A channel is no key, which would have to exist.
+        assert_eq!(keys, ["a{b}"]);
         assert_eq!(args, ["u:7", "PUBLISH", "redisson_lock__channel:a{b}"]);
-        assert!(include_str!("../../scripts/release.lua").contains(&rule(&names)));
-        assert!(include_str!("../../scripts/release_plain.lua").contains(&rule(&names)));
+        let rule = rule(&Names::new("n"));
+        assert!(include_str!("../../scripts/release.lua").contains(&rule));
+        assert!(include_str!("../../scripts/release_plain.lua").contains(&rule));
     }
 
     /// The channel of a name without braces, as a script puts it together.
     fn rule(names: &Names) -> String {
         let (before, after) = names.channel.rsplit_once(&*names.key).expect("its name");
         format!("'{before}' .. KEYS[1] .. '{after}'")
-    }
-
-    #[test]
-    fn a_repeated_request_of_a_counted_owner_is_the_same_request() {
-        let names = Names::new("n");
-        let (first, again) = (
-            REENTRANT.release(&ask(&names, Some(1))),
-            REENTRANT.release(&ask(&names, Some(1))),
-        );
-        assert_eq!(first.parts(), again.parts());
-        let (keys, _) = first.parts();
-        assert_eq!(
-            keys[1..],
-            [
-                "locklab_holds_latch:{n}:u:7",
-                "redisson_acquire_latch:{n}:00000000000000000000000000000001"
-            ]
-        );
-    }
-
-    #[test]
-    fn answers_are_read() {
-        assert_eq!(
-            REENTRANT.read_acquire(&Value::Int(250)),
-            Some(Reply::Busy {
-                left: Some(Duration::from_millis(250))
-            })
-        );
-        assert_eq!(
-            REENTRANT.read_acquire(&Value::Int(-1)),
-            Some(Reply::Busy { left: None })
-        );
-        assert_eq!(REENTRANT.read_acquire(&Value::Okay), None);
-        assert_eq!(REENTRANT.read_release(&Value::Nil), Some(Given::Absent));
     }
 }

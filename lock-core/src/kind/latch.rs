@@ -1,11 +1,9 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
 use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
-use crate::{
-    asked::Once,
-    names::Names,
-    topology::{Request, Script, What},
-};
+use crate::asked::Once;
+use crate::names::Names;
+use crate::topology::{Request, Script, What};
 
 static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");

@@ -7,12 +7,10 @@ use redis::Value;
 use super::form::{
     ANSWER_LIFE, Ask, Form, Given, Held, Reply, delete, left, of_lock, script, with_record,
 };
-use crate::{
-    asked::Once,
-    names::Names,
-    permits::PermitId,
-    topology::{Request, Script, What},
-};
+use crate::asked::Once;
+use crate::names::Names;
+use crate::permits::PermitId;
+use crate::topology::{Request, Script, What};
 
 static ACQUIRE: Script = script!("acquire_permits", "speak", "permits");
 static RELEASE: Script = script!("release_permits", "speak", "permits");

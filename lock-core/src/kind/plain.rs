@@ -6,10 +6,8 @@ use std::borrow::Cow;
 use redis::Value;
 
 use super::form::{Ask, Form, Given, Held, Reply, held, left, of_lock, script};
-use crate::{
-    names::Names,
-    topology::{Request, Script, What},
-};
+use crate::names::Names;
+use crate::topology::{Request, Script, What};
 
 static ACQUIRE: Script = script!("acquire_plain");
 static RELEASE: Script = script!("release_plain");

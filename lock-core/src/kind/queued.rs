@@ -5,17 +5,13 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::{
-    form::{
-        Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, News, Reply, ServerLine,
-        Waiting, left, released, script,
-    },
-    plain,
+use super::form::{
+    Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, News, Reply, ServerLine,
+    Waiting, left, released, script,
 };
-use crate::{
-    names::{Names, companion},
-    topology::{Message, Request, Script, What},
-};
+use super::plain;
+use crate::names::{Names, companion};
+use crate::topology::{Message, Request, Script, What};
 
 /// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all that the server
 /// knows it may be gone. After that the next one is called.

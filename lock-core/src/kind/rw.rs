@@ -4,14 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::{
-    form::{Ask, Counting, Form, Held, counting, holder, of_lock, script},
-    hash::{REENTRANT, with_holds, with_record_life},
-};
-use crate::{
-    names::{Names, companion},
-    topology::{Request, Script, What},
-};
+use super::form::{Ask, Counting, Form, Held, counting, holder, of_lock, script};
+use super::hash::{REENTRANT, with_holds, with_record_life};
+use crate::names::{Names, companion};
+use crate::topology::{Request, Script, What};
 
 static ACQUIRE_READ: Counting = counting!("acquire_read", "rw");
 static ACQUIRE_WRITE: Counting = counting!("acquire_write", "rw");

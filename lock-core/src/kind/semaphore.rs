@@ -8,11 +8,9 @@ use super::form::{
     ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, of_record, script,
     with_record,
 };
-use crate::{
-    asked::Once,
-    names::Names,
-    topology::{Request, Script, What},
-};
+use crate::asked::Once;
+use crate::names::Names;
+use crate::topology::{Request, Script, What};
 
 static ACQUIRE: Script = script!("acquire_semaphore");
 static ADD: Script = script!("add_semaphore", "speak");

@@ -3,13 +3,10 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{
-    Replicas, Request, WaitFor, What,
-    native::{Commands, CompareAndDelete},
-    node::{Lease, Node},
-    replicas,
-    wire::NoReply,
-};
+use super::native::{Commands, CompareAndDelete};
+use super::node::{Lease, Node};
+use super::wire::NoReply;
+use super::{Replicas, Request, WaitFor, What, replicas};
 use crate::clock::{Instant, timeout_at};
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.

@@ -1,24 +1,17 @@
 //! A connection that knows when it is dead and finds out when it is silent.
-use std::{
-    fmt,
-    future::Future,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::AbortHandle, time::timeout};
 
-use super::{
-    Request,
-    dial::Dialer,
-    native::{self, CompareAndDelete},
-    voter::Vote,
-    wire::{NoReply, Replies, Socket, Wire},
-};
+use super::Request;
+use super::dial::Dialer;
+use super::native::{self, CompareAndDelete};
+use super::single::Vote;
+use super::wire::{NoReply, Replies, Socket, Wire};
 use crate::clock::Instant;
 
 /// One connection. When the last user lets go of it, it is closed.
@@ -219,13 +212,5 @@ impl Drop for Conn {
     fn drop(&mut self) {
         // With requests unanswered the driver would wait for them, for ever on a silent link.
         self.driver.abort();
-    }
-}
-
-impl fmt::Debug for Conn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conn")
-            .field("dead", &self.is_dead())
-            .finish_non_exhaustive()
     }
 }

@@ -1,34 +1,28 @@
 //! Dials an announced address and sets the connection up.
-use std::{
-    fmt, io,
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, aio,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
-    sync::mpsc::UnboundedSender,
-    time::timeout,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
 
-use super::{
-    attempt::MAX_CLIENTS, conn::Conn, info_field, secure::Secure, voter::Voter, wire::Socket,
-};
-use crate::{
-    AddressMap, ClientOptions,
-    clock::Instant,
-    diagnostics::Tracer,
-    machine,
-    target::{Endpoint, Target, TopologyKind},
-};
+use super::attempt::MAX_CLIENTS;
+use super::conn::Conn;
+use super::info_field;
+use super::secure::Secure;
+use super::single::Voter;
+use super::wire::Socket;
+use crate::clock::Instant;
+use crate::diagnostics::Tracer;
+use crate::target::{Endpoint, Target, TopologyKind};
+use crate::{AddressMap, ClientOptions, machine};
 
 /// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
 const QUEUE: usize = 1024;
@@ -177,7 +171,22 @@ impl Dialer {
             error.message = format!("could not connect to {to}: {}", error.message);
             error
         };
-        match timeout(self.connect_timeout, self.connect(to, proof, pushes)).await {
+        let connect = async {
+            match (pushes, self.socket(to).await?) {
+                (None, socket) => self.set_up(socket, proof).await,
+                (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
+                (Some(pushes), Socket::Tls(stream)) => {
+                    self.set_up_for_pushes(*stream, pushes).await
+                }
+                (Some(pushes), Socket::Unix(stream)) => {
+                    self.set_up_for_pushes(stream, pushes).await
+                }
+                (Some(pushes), Socket::Simulated(stream)) => {
+                    self.set_up_for_pushes(stream, pushes).await
+                }
+            }
+        };
+        match timeout(self.connect_timeout, connect).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(failed(DialError::new(format!(
                 "no answer within {:?}{}",
@@ -189,23 +198,6 @@ impl Dialer {
                     ""
                 }
             )))),
-        }
-    }
-
-    async fn connect(
-        self: &Arc<Self>,
-        to: &Endpoint,
-        proof: Proof,
-        pushes: Option<UnboundedSender<PushInfo>>,
-    ) -> Result<Arc<Conn>, DialError> {
-        match (pushes, self.socket(to).await?) {
-            (None, socket) => self.set_up(socket, proof).await,
-            (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
-            (Some(pushes), Socket::Tls(stream)) => self.set_up_for_pushes(*stream, pushes).await,
-            (Some(pushes), Socket::Unix(stream)) => self.set_up_for_pushes(stream, pushes).await,
-            (Some(pushes), Socket::Simulated(stream)) => {
-                self.set_up_for_pushes(stream, pushes).await
-            }
         }
     }
 
@@ -383,14 +375,5 @@ fn is_master(role: Option<&Value>) -> Result<(), DialError> {
             refused(error.code(), "the server is loading its data".to_owned())
         }
         _ => Err(DialError::new("ROLE was not answered")),
-    }
-}
-
-impl fmt::Debug for Dialer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dialer")
-            .field("database", &self.database)
-            .field("tls", &self.tls.is_some())
-            .finish_non_exhaustive()
     }
 }

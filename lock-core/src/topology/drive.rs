@@ -1,15 +1,11 @@
 //! Sends a request until it is done: where to, what a refusal calls for, when to stop.
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    NodeError, Request, Route, Sent, What,
-    attempt::{Answer, Before, Words, attempt as try_once},
-    node::{Node, Purpose},
-};
-use crate::{
-    clock::{Instant, sleep_until},
-    diagnostics::{Traced, reply},
-};
+use super::attempt::{Answer, Before, Words, attempt as try_once};
+use super::node::{Node, Purpose};
+use super::{NodeError, Request, Route, Sent, What};
+use crate::clock::{Instant, sleep_until};
+use crate::diagnostics::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));

@@ -1,19 +1,12 @@
 //! One task for many simultaneous requests for the same work; all of them get its result.
-use std::{
-    fmt,
-    future::Future,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use futures_util::{
-    FutureExt, StreamExt,
-    future::{BoxFuture, Shared},
-    stream::FuturesUnordered,
-};
+use futures_util::future::{BoxFuture, Shared};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::sleep;
 
 use crate::clock::{Instant, timeout_at};
@@ -54,14 +47,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     }
 }
 
-impl<T: Clone> fmt::Debug for Flight<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Flight")
-    }
-}
-
 /// Looking anew at something that many find to be old at once: one look at a time, and a pause between two.
-#[derive(Debug)]
 pub(crate) struct Refresh {
     flight: Flight<()>,
     /// From the end of one look to the beginning of the next.

@@ -18,7 +18,6 @@ mod slot;
 pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
-mod voter;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
@@ -27,20 +26,21 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
+use self::cluster::Cluster;
+use self::dial::Dialer;
+use self::drive::drive;
+use self::node::Node;
+use self::pubsub::Channels;
 pub(crate) use self::pubsub::{Heard, Subscription};
 pub(crate) use self::replicas::UNREPLICATED;
 pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
 pub(crate) use self::secure::Secure;
+use self::sentinel::Sentinel;
+use self::single::{Single, Voter};
 pub use self::slot::slot;
-use self::{
-    cluster::Cluster, dial::Dialer, drive::drive, node::Node, pubsub::Channels, sentinel::Sentinel,
-    single::Single, voter::Voter,
-};
-use crate::{
-    ClientOptions,
-    clock::Instant,
-    target::{Target, TopologyKind},
-};
+use crate::ClientOptions;
+use crate::clock::Instant;
+use crate::target::{Target, TopologyKind};
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ impl NodeError {
 /// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them. A kind of topology says
 /// where its requests go and how to look for that anew; the rest is the same for all.
 #[async_trait]
-pub(crate) trait Route: std::fmt::Debug + Send + Sync {
+pub(crate) trait Route: Send + Sync {
     /// The node that owns the request's keys, as far as known.
     fn owner(&self, request: &Request) -> Option<Arc<Node>>;
     /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.

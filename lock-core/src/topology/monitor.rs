@@ -1,17 +1,13 @@
 //! A server's MONITOR: the commands that it runs, those that scripts call among them.
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    task::AbortHandle,
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
-use super::{
-    dial::{DialError, Dialer},
-    node::Node,
-    wire::Socket,
-};
+use super::dial::{DialError, Dialer};
+use super::node::Node;
+use super::wire::Socket;
 use crate::diagnostics::Monitored;
 
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;

@@ -1,24 +1,17 @@
 //! A node and its connections, redialled whenever they are lost.
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{
-    conn::Conn,
-    dial::{DialError, Dialer, Proof},
-    flight::Flight,
-    native::Commands,
-    replicas::Sightings,
-};
+use super::conn::Conn;
+use super::dial::{DialError, Dialer, Proof};
+use super::flight::Flight;
+use super::native::Commands;
+use super::replicas::Sightings;
 use crate::clock::{Instant, timeout_at};
-use crate::sync::{Flag, Mutex, MutexGuard, RwLock};
+use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::Endpoint;
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
@@ -43,7 +36,7 @@ pub(crate) struct Node {
     command: Lane,
     wait: [Lane; WAIT_LINES],
     pub(crate) closed: Flag,
-    replicas: Mutex<Sightings>,
+    pub(super) sightings: Mutex<Sightings>,
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
     pub(super) commands: Commands,
@@ -59,7 +52,7 @@ impl Node {
             command: Lane::new(),
             wait: std::array::from_fn(|_| Lane::new()),
             closed: Flag::default(),
-            replicas: Mutex::default(),
+            sightings: Mutex::default(),
             has_disk: Flag::default(),
             commands: Commands::new(),
         })
@@ -130,7 +123,7 @@ impl Node {
                 // The server that answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.set(false);
                 self.commands.forget();
-                self.sightings().age();
+                self.sightings.lock().age();
                 if self.closed.get() {
                     conn.kill();
                 }
@@ -188,32 +181,9 @@ impl Node {
     /// How many replicas all of them are: as the caller says, or the most that were ever seen; `None` if somebody is to be asked
     /// first.
     pub(crate) fn replicas(&self) -> Option<u32> {
-        self.dialer.replicas.or_else(|| self.sightings().fresh())
-    }
-
-    /// The most replicas that were ever seen, whatever the caller says.
-    pub(crate) fn most_replicas(&self) -> u32 {
-        self.sightings().most()
-    }
-
-    /// Keeps how many the master lists.
-    pub(crate) fn listed_replicas(&self, count: u32) {
-        self.sightings().list(count);
-    }
-
-    /// Keeps how many replicas the sentinels or the cluster count.
-    pub(crate) fn known_replicas(&self, count: u32) {
-        self.sightings().count_elsewhere(count);
-    }
-
-    fn sightings(&self) -> MutexGuard<'_, Sightings> {
-        self.replicas.lock()
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Node({})", self.label)
+        self.dialer
+            .replicas
+            .or_else(|| self.sightings.lock().fresh())
     }
 }
 

@@ -4,12 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use redis::Value;
 
-use super::{
-    WaitFor,
-    attempt::{Answer, probed},
-    info_field,
-    node::{Lease, Node},
-};
+use super::attempt::{Answer, probed};
+use super::node::{Lease, Node};
+use super::{WaitFor, info_field};
 use crate::clock::Instant;
 
 /// The code of a refusal of our own: nothing was sent, since acknowledgements of replicas were asked for and none is known.
@@ -103,7 +100,9 @@ pub(super) async fn all(
                 _ => None,
             };
             let unnamed = "INFO replication names no number of replicas";
-            node.listed_replicas(count.ok_or_else(|| Answer::try_again(unnamed))?);
+            node.sightings
+                .lock()
+                .list(count.ok_or_else(|| Answer::try_again(unnamed))?);
             let unknown = "its place among the others, and so its replicas, are not known yet";
             (node.replicas()).ok_or_else(|| Answer::try_again(unknown))?
         }

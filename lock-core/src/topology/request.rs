@@ -345,19 +345,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_knows_by_itself_is_not_sent() {
-        static SCRIPT: Script = Script::new("release", "return 1");
-        let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
-        let request = request.arg(b"PUBLISH").arg(b"c").tells_by_rule(true);
-        let mut ours = Vec::new();
-        request.write_to(&mut ours);
-        let mut theirs = redis::cmd("EVALSHA");
-        theirs.arg(SCRIPT.digest()).arg(1).arg("k").arg("v");
-        assert_eq!(ours, theirs.get_packed_command());
-        assert_eq!(request.parts(), (vec!["k".into()], vec!["v".into()]));
-    }
-
-    #[test]
     fn a_servers_own_command_is_written_with_the_message_behind_it() {
         static SCRIPT: Script = Script::new("release", "return 1");
         for (native, way, expected) in [
@@ -397,17 +384,5 @@ mod tests {
             let said: Vec<_> = said.map(|words| words.join(" ")).collect();
             assert_eq!(said.join(", "), expected);
         }
-    }
-
-    #[test]
-    fn a_script_is_called_by_its_digest() {
-        static SCRIPT: Script = Script::new("one", "return 1");
-        let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
-        let mut ours = Vec::new();
-        request.write_to(&mut ours);
-        let mut theirs = redis::cmd("EVALSHA");
-        theirs.arg("e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        theirs.arg(1).arg("k").arg("v");
-        assert_eq!(ours, theirs.get_packed_command());
     }
 }

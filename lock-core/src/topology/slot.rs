@@ -41,22 +41,3 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let length = inside.iter().position(|&byte| byte == b'}')?;
     (length > 0).then(|| &inside[..length])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_check_value_of_the_specification() {
-        // CRC-16/XMODEM of "123456789" is 0x31C3 = 12,739, below the number of slots.
-        assert_eq!(slot(b"123456789"), 0x31C3);
-    }
-
-    #[test]
-    fn hash_tags_follow_the_first_brace_rule() {
-        assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
-        assert_eq!(slot(b"foo{{bar}}zap"), slot(b"{bar"));
-        assert_eq!(slot(b"foo{bar}{zap}"), slot(b"bar"));
-        assert_ne!(slot(b"foo{}{bar}"), slot(b"bar"));
-    }
-}

@@ -3,11 +3,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use redis::Value;
 
-use super::{
-    info_field,
-    node::{Lease, Node, Purpose},
-    replicas,
-};
+use super::node::{Lease, Node, Purpose};
+use super::{info_field, replicas};
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::ServerReport;
 
@@ -37,9 +34,9 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         Ok(Ok(answers)) => {
             let mut report = read(node, &answers);
             if let Some(count) = info(&answers).and_then(|info| replicas::listed(&info)) {
-                node.listed_replicas(count);
+                node.sightings.lock().list(count);
             }
-            report.most_replicas = node.most_replicas();
+            report.most_replicas = node.sightings.lock().most();
             report.given_replicas = node.dialer.replicas;
             report
         }

@@ -4,16 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
-use crate::{
-    clock::Instant,
-    lock::LockInner,
-    quorum::majority,
-    servers::Servers,
-    topology::{Route, Subscription, Tune},
-    waiting::line::{self, Lines},
-};
+use crate::clock::Instant;
+use crate::lock::LockInner;
+use crate::quorum::majority;
+use crate::servers::Servers;
+use crate::topology::{Route, Subscription, Tune};
+use crate::waiting::line::{self, Lines};
 
-#[derive(Debug)]
 pub(crate) struct Gates {
     lines: Lines<Key, GateFront>,
 }
@@ -23,7 +20,6 @@ pub(crate) type Key = (&'static str, String);
 pub(crate) type Position<'a> = line::Position<'a, Key, GateFront>;
 
 /// What the first in the line has, and leaves to the next.
-#[derive(Debug)]
 pub(crate) struct GateFront {
     pub(crate) subscriptions: Option<Subscriptions>,
     /// When to look even if no message comes.
@@ -79,7 +75,6 @@ pub(crate) fn key(lock: &LockInner) -> Key {
 }
 
 /// The subscriptions to a lock's channels, each at every server set.
-#[derive(Debug)]
 pub(crate) struct Subscriptions {
     subscriptions: Vec<Subscription>,
     /// How many must be acknowledged before a release cannot be missed.

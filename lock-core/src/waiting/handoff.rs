@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::{
-    clock::Instant,
-    hold::Hold,
-    kind::{Given, Successor},
-    release::{Giving, Open},
-    waiting::queue::WaitQueue,
-};
+use crate::clock::Instant;
+use crate::hold::Hold;
+use crate::kind::{Given, Successor};
+use crate::release::{Giving, Open};
+use crate::waiting::queue::WaitQueue;
 
 /// The waiters that a release on its way has named. Dropped without an answer it counts as one that was lost.
 #[derive(Debug)]

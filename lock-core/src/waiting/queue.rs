@@ -4,23 +4,19 @@
 //! asks the server once, for its own. Of a kind where a client has one place for all, only the first of them asks, and a release in
 //! the same client names the first two as its successors (`waiting/handoff.rs`). Each is then notified that it was called, or that it should ask.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{Notify, mpsc};
 
-use crate::sync::{Mutex, MutexGuard};
-use crate::{
-    clock::{Instant, sleep_until},
-    hold::{Hold, drift},
-    kind::{Absent, ChannelSpec, Heartbeat, News, ServerLine, Successor, Waiting},
-    lock::LockInner,
-    topology::{NodeError, Sent, Subscription, Tune},
-};
+use crate::clock::{Instant, sleep_until};
+use crate::hold::{Hold, drift};
+use crate::kind::{Absent, ChannelSpec, Heartbeat, News, ServerLine, Successor, Waiting};
+use crate::lock::LockInner;
+use crate::sync::Mutex;
+use crate::topology::{NodeError, Sent, Subscription, Tune};
 
 /// From one heartbeat to the next; three of them make a client count as dead when they are missed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -122,7 +118,6 @@ pub(crate) enum WaiterEvent {
 }
 
 /// A waiter's place. Dropping it ends the events; the place at the server is given back by the one that asked for it.
-#[derive(Debug)]
 pub(crate) struct Seat {
     queue: Arc<WaitQueue>,
     number: u64,
@@ -133,10 +128,6 @@ pub(crate) struct Seat {
 }
 
 impl WaitQueues {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<WaitQueue>>> {
-        self.queues.lock()
-    }
-
     /// A seat for a hold that is about to ask for a place.
     pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn ServerLine) -> Seat {
         let lock = &hold.lock;
@@ -149,7 +140,7 @@ impl WaitQueues {
             standing: Standing::Unknown,
         };
         let (queue, number) = {
-            let mut queues = self.lock();
+            let mut queues = self.queues.lock();
             let queue = queues.entry(key(lock)).or_insert_with(|| {
                 Arc::new(WaitQueue {
                     lock: Arc::clone(lock),
@@ -159,7 +150,7 @@ impl WaitQueues {
                 })
             });
             // Under the map's lock, so that nobody takes the queue away from its next waiter.
-            let number = queue.state().arrives(waiter);
+            let number = queue.state.lock().arrives(waiter);
             (Arc::clone(queue), number)
         };
         Seat {
@@ -172,7 +163,7 @@ impl WaitQueues {
     }
 
     pub(crate) fn queue(&self, lock: &LockInner) -> Option<Arc<WaitQueue>> {
-        self.lock().get(&key(lock)).cloned()
+        self.queues.lock().get(&key(lock)).cloned()
     }
 
     /// Whether somebody waits for the same owner in the same line, and so in the same place, for another hold.
@@ -185,8 +176,8 @@ impl WaitQueues {
 
     /// Forgets a queue that nobody sits at; false if somebody does.
     fn forget(&self, queue: &Arc<WaitQueue>) -> bool {
-        let mut queues = self.lock();
-        let mut state = queue.state();
+        let mut queues = self.queues.lock();
+        let mut state = queue.state.lock();
         if !state.waiters.is_empty() {
             return false;
         }
@@ -259,18 +250,18 @@ impl State {
 impl Seat {
     /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.queue.state().subscribed
+        self.queue.state.lock().subscribed
     }
 
     /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
     pub(crate) fn asks(&self) -> bool {
         let asks = |(number, first): (u64, &Waiter)| number == self.number && !first.is_placed();
-        !self.queue.line.shares_place() || self.queue.state().first().is_some_and(asks)
+        !self.queue.line.shares_place() || self.queue.state.lock().first().is_some_and(asks)
     }
 
     /// The server has said, to a question that was sent at `sent_at`, that there is a place.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64) {
-        self.queue.state().stamp = Some(Stamp { sent_at, server_us });
+        self.queue.state.lock().stamp = Some(Stamp { sent_at, server_us });
         self.queue.placed(&self.owner);
         let lock = &self.queue.lock;
         let route = &lock.servers.routes()[0];
@@ -296,7 +287,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let idle = {
-            let mut state = self.queue.state();
+            let mut state = self.queue.state.lock();
             state.leaves(self.number);
             // The next one asks, unless the server knows it already.
             if self.queue.line.shares_place()
@@ -314,14 +305,10 @@ impl Drop for Seat {
 }
 
 impl WaitQueue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Whom the release of a hold names as its successors, and what it says of them: of those who wait here for others, the first of a client
     /// that has one place for all.
     pub(crate) fn successors(&self, given_back: &Hold) -> (Vec<Arc<Hold>>, Vec<Successor>) {
-        let state = self.state();
+        let state = self.state.lock();
         let others = |waiter: &&Waiter| !std::ptr::eq(&*waiter.hold, given_back);
         let first = (state.waiters.values().filter(others)).take(self.line.successors());
         let successor = |waiter: &Waiter| Successor {
@@ -337,13 +324,13 @@ impl WaitQueue {
 
     /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.state().subscribed
+        self.state.lock().subscribed
     }
 
     /// The server has said that an owner has a place; from now on its client's heartbeats name it.
     pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
         let start = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.each(owner, |waiter| waiter.standing = Standing::Placed);
             !std::mem::replace(&mut state.started, true)
         };
@@ -364,7 +351,7 @@ impl WaitQueue {
             FuturesUnordered::new();
         // A channel that the client still has from before is heard at once, and no event says so. What was said on it until now nobody has read.
         let heard_before = subscription.as_ref().is_some_and(Subscription::is_ready);
-        self.state().subscribed = heard_before;
+        self.state.lock().subscribed = heard_before;
         let pause = if heard_before {
             Duration::ZERO
         } else {
@@ -373,7 +360,7 @@ impl WaitQueue {
         let mut heartbeat_at = Instant::now() + pause;
         let mut missing = Vec::new();
         loop {
-            let waits = self.state().waiters.values().any(Waiter::is_placed);
+            let waits = self.state.lock().waiters.values().any(Waiter::is_placed);
             let wake = if waits {
                 heartbeat_at
             } else {
@@ -381,7 +368,7 @@ impl WaitQueue {
             };
             tokio::select! {
                 ready = heard(&mut subscription) => {
-                    self.state().subscribed = ready;
+                    self.state.lock().subscribed = ready;
                     // What was said before the subscription, nobody has heard.
                     if ready {
                         heartbeat_at = Instant::now();
@@ -415,7 +402,7 @@ impl WaitQueue {
                 }
                 () = client.background.closed() => {
                     // The waiters that still sit here leave at once, and the last of them forgets the queue.
-                    self.state().started = false;
+                    self.state.lock().started = false;
                     client.wait_queues.forget(&self);
                     return;
                 }
@@ -450,7 +437,7 @@ impl WaitQueue {
     /// One heartbeat, with those who must have a place when it comes to the server.
     async fn heartbeat(&self) -> HeartbeatAnswer {
         let (owners, waited, subscribed) = {
-            let state = self.state();
+            let state = self.state.lock();
             let mut owners: Vec<String> = Vec::new();
             let mut known = BTreeSet::new();
             let mut waited = Duration::ZERO;
@@ -481,7 +468,7 @@ impl WaitQueue {
     fn read_heartbeat(&self, answer: &Result<Sent, NodeError>) -> Option<Heartbeat> {
         let sent = answer.as_ref().ok()?;
         let heartbeat = self.line.read_heartbeat(&sent.value)?;
-        self.state().stamp = Some(Stamp {
+        self.state.lock().stamp = Some(Stamp {
             sent_at: sent.sent_at,
             server_us: heartbeat.server_us,
         });
@@ -497,7 +484,8 @@ impl WaitQueue {
     ) -> Duration {
         // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
         if let Absent::AllBut(Some(there)) = &heartbeat.absent {
-            self.state()
+            self.state
+                .lock()
                 .each(there, |waiter| waiter.standing = Standing::Placed);
         }
         if let Some(news) = heartbeat.news {
@@ -539,13 +527,13 @@ impl WaitQueue {
         let now = Instant::now();
         match news {
             News::Called(called) => {
-                let stamp = self.state().stamp;
+                let stamp = self.state.lock().stamp;
                 let from = stamp.and_then(|stamp| stamp.not_after(called.server_us, now));
                 self.call(&called.owner, called.token, called.lease, from);
             }
             // It stays placed: one that asks too late still has its place.
             News::Turn(owner) => {
-                self.state().each(&owner, |waiter| {
+                self.state.lock().each(&owner, |waiter| {
                     // A waiter that is gone has closed its inbox.
                     let _ = waiter.events.send(WaiterEvent::Again);
                 });
@@ -563,7 +551,7 @@ impl WaitQueue {
     ) -> bool {
         let mut event = Some(WaiterEvent::Called { token, lease, from });
         let mut notified = false;
-        self.state().each(owner, |waiter| {
+        self.state.lock().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
             if let Some(event) = event.take() {
                 waiter.standing = Standing::Called;
@@ -575,13 +563,13 @@ impl WaitQueue {
 
     /// Tells those who wait for an owner to ask; false if nobody does.
     pub(crate) fn ask_again(&self, owner: &str) -> bool {
-        self.state().ask_again(owner)
+        self.state.lock().ask_again(owner)
     }
 
     /// Whether somebody waits for the owner of `hold` for another hold than this.
     fn waits_for_another(&self, hold: &Hold) -> bool {
         let mut others = 0;
-        self.state().each(&hold.owner, |waiter| {
+        self.state.lock().each(&hold.owner, |waiter| {
             others += u32::from(!std::ptr::eq(&*waiter.hold, hold));
         });
         others > 0

@@ -12,15 +12,13 @@ use std::{collections::HashMap, time::Duration};
 
 use redis::Value;
 
-use crate::{
-    clock::Instant,
-    kind::Given,
-    lock::LockInner,
-    servers::Servers,
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
-    topology::{Heard, Route},
-    waiting::gate::{Key, key},
-};
+use crate::clock::Instant;
+use crate::kind::Given;
+use crate::lock::LockInner;
+use crate::servers::Servers;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::topology::{Heard, Route};
+use crate::waiting::gate::{Key, key};
 
 /// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));

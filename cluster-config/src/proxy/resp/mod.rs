@@ -11,5 +11,5 @@ mod splitter;
 pub(super) use dialogue::{Dialogue, Marks, Said};
 pub(super) use frame::Side;
 pub use frame::Words;
-pub use pattern::Pattern;
+pub use pattern::{Label, Labels, MessagePassage, Pattern};
 pub(super) use splitter::{Piece, Splitter};

@@ -1,27 +1,36 @@
-//! The route to a cluster: each request goes to the master that owns its slot.
-mod map;
-mod state;
+//! The route to a cluster: each request goes to the master that owns its slot, by a map that is read anew, by one task at a time.
 
+mod map;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use self::state::State;
-use super::{
-    NodeError, Request, Route,
-    dial::Dialer,
-    node::{Node, Purpose},
-    pubsub::{Channels, Places},
-    slot,
-};
-use crate::{
-    PubSub,
-    clock::{Instant, timeout_at},
-    target::Endpoint,
-};
+use self::map::{Members, Shard, View};
+use super::dial::{Dialer, Proof};
+use super::flight::{Joined, Refresh, Worth, hear};
+use super::node::{Node, Purpose};
+use super::pubsub::{Channels, Places};
+use super::slot::{SLOTS, slot};
+use super::{NodeError, Request, Route};
+use crate::PubSub;
+use crate::clock::{Instant, timeout_at};
+use crate::sync::{Flag, Mutex, RwLock};
+use crate::target::{Endpoint, addresses};
 
-#[derive(Debug)]
+/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at once.
+const HOLD_OFF: Duration = Duration::from_millis(50);
+/// How long after the first good answer others may still outrank it.
+const GRACE: Duration = Duration::from_millis(30);
+/// How many nodes are asked at once.
+const WITNESSES: usize = 8;
+const NOBODY: u16 = u16::MAX;
+
 pub(crate) struct Cluster {
     state: Arc<State>,
     channels: Channels,
@@ -121,5 +130,202 @@ impl Places for State {
     }
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.version())
+    }
+}
+
+/// The nodes of a cluster and the map of its slots.
+struct State {
+    dialer: Arc<Dialer>,
+    seeds: Vec<Endpoint>,
+    nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
+    map: RwLock<Arc<Map>>,
+    members: Mutex<Members>,
+    refresh: Refresh,
+    turns: AtomicUsize,
+    version: watch::Sender<u64>,
+    closed: Flag,
+    me: std::sync::Weak<State>,
+}
+
+struct Map {
+    shards: Vec<Shard>,
+    masters: Vec<Arc<Node>>,
+    /// Per slot the index of its master.
+    owners: Vec<u16>,
+    rank: (u64, bool, u32),
+}
+
+impl State {
+    fn new(seeds: Vec<Endpoint>, dialer: Arc<Dialer>) -> Arc<Self> {
+        let empty = Map {
+            shards: Vec::new(),
+            masters: Vec::new(),
+            owners: vec![NOBODY; SLOTS.into()],
+            rank: (0, false, 0),
+        };
+        Arc::new_cyclic(|me| State {
+            dialer,
+            seeds,
+            nodes: Mutex::default(),
+            map: RwLock::new(Arc::new(empty)),
+            members: Mutex::default(),
+            refresh: Refresh::new(HOLD_OFF),
+            turns: AtomicUsize::new(0),
+            version: watch::Sender::new(0),
+            closed: Flag::default(),
+            me: me.clone(),
+        })
+    }
+
+    fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        let map = self.map.read();
+        let index = *map.owners.get(usize::from(slot))?;
+        map.masters.get(usize::from(index)).cloned()
+    }
+
+    fn masters(&self) -> Vec<Arc<Node>> {
+        self.map.read().masters.clone()
+    }
+
+    fn version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// The node at an address, known before or not.
+    fn node(&self, endpoint: Endpoint) -> Arc<Node> {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
+            Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers)
+        });
+        if self.closed.get() {
+            node.close();
+        }
+        node.clone()
+    }
+
+    /// Reads the map anew, or joins the refresh under way.
+    fn refresh(&self) -> Joined<()> {
+        let read = |state: Arc<State>| async move { state.read_map().await };
+        self.refresh.join(&self.me, read)
+    }
+
+    async fn read_map(&self) {
+        if self.closed.get() {
+            return;
+        }
+        let asked = self.witnesses();
+        let answers = asked.iter().map(|node| self.ask(node)).collect();
+        let mut best: Option<View> = None;
+        hear(answers, GRACE, |view| {
+            let Some(view) = view else {
+                return Worth::Nothing;
+            };
+            if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
+                best = Some(view);
+            }
+            Worth::Good
+        })
+        .await;
+        if let Some(view) = best {
+            self.adopt(view);
+        }
+    }
+
+    /// Some of the nodes that can be asked, others each time where there are many.
+    fn witnesses(&self) -> Vec<Arc<Node>> {
+        for seed in &self.seeds {
+            self.node(seed.clone());
+        }
+        let nodes = self.nodes.lock();
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) * WITNESSES % nodes.len().max(1);
+        nodes
+            .values()
+            .cycle()
+            .skip(turn)
+            .take(WITNESSES.min(nodes.len()))
+            .cloned()
+            .collect()
+    }
+
+    async fn ask(&self, node: &Arc<Node>) -> Option<View> {
+        let deadline = Instant::now() + self.dialer.connect_timeout;
+        let lease = node.dialled(Purpose::Command, deadline).await.ok()?;
+        let mut pipe = redis::pipe();
+        for question in ["SLOTS", "INFO", "NODES"] {
+            pipe.cmd("CLUSTER").arg(question);
+        }
+        match timeout(self.dialer.response_timeout, lease.conn.pipeline(&pipe, 3)).await {
+            Ok(Ok(answers)) => View::read(&answers, &node.endpoint),
+            Ok(Err(_)) => None,
+            Err(_) => {
+                lease.conn.suspect(self.dialer.response_timeout);
+                None
+            }
+        }
+    }
+
+    fn adopt(&self, view: View) {
+        let rank = view.rank();
+        let old = self.map.read().clone();
+        // A node cut off from the others still knows an older configuration; it is no reason to go back while the
+        // masters of the newer one can be reached.
+        if rank.0 < old.rank.0 && old.masters.iter().any(|master| master.is_connected()) {
+            return;
+        }
+        let masters: Vec<_> = view
+            .shards
+            .iter()
+            .map(|shard| self.node(shard.master.clone()))
+            .collect();
+        let mut members = self.members.lock();
+        for (count, master) in members.see(&view.shards).into_iter().zip(&masters) {
+            master.sightings.lock().count_elsewhere(count);
+        }
+        drop(members);
+        let same = old.shards == view.shards;
+        if same && old.rank == rank {
+            return;
+        }
+        let mut owners = vec![NOBODY; SLOTS.into()];
+        for (index, shard) in (0..NOBODY).zip(&view.shards) {
+            for &(from, to) in &shard.ranges {
+                owners[usize::from(from)..=usize::from(to)].fill(index);
+            }
+        }
+        // A node that owns nothing any more is forgotten, and closed when its last request has ended. The seeds stay:
+        // somebody has to be asked when all else is gone.
+        let keep = |endpoint: &Endpoint| {
+            view.shards.iter().any(|shard| shard.master == *endpoint)
+                || self.seeds.contains(endpoint)
+        };
+        self.nodes.lock().retain(|endpoint, _| keep(endpoint));
+        *self.map.write() = Arc::new(Map {
+            shards: view.shards,
+            masters,
+            owners,
+            rank,
+        });
+        if !same {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    fn unreached(&self) -> NodeError {
+        NodeError::local(format!(
+            "no node of the cluster answered CLUSTER SLOTS: {} within {:?}",
+            self.label(),
+            self.dialer.connect_timeout
+        ))
+    }
+
+    fn label(&self) -> String {
+        addresses(&self.seeds)
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        for node in self.nodes.lock().values() {
+            node.close();
+        }
     }
 }

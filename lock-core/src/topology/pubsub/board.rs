@@ -1,19 +1,15 @@
 //! Decides which node's feed has which channel, also when the topology changes.
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{
-        mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel},
-        watch,
-    },
-    time::{MissedTickBehavior, interval},
+use tokio::sync::mpsc::{
+    UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
 };
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
 
-use super::{
-    Order, Places, Registry,
-    channel::Channel,
-    feed::{Feed, FeedOrder},
-};
+use super::channel::Channel;
+use super::feed::{Feed, FeedOrder};
+use super::{Order, Places, Registry};
 use crate::target::Endpoint;
 
 /// For how long a channel without waiters stays subscribed: the next waiter mostly comes soon.

@@ -1,13 +1,11 @@
 //! One channel: what comes on it is a hint for all of its waiters.
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use crate::{
-    clock::Instant,
-    sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
-    topology::{Message, Reader, Tune},
-};
+use crate::clock::Instant;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::topology::{Message, Reader, Tune};
 
 /// What has come on a channel since this client began to listen to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,7 +14,6 @@ pub(crate) struct Heard {
     pub(crate) at: Option<Instant>,
 }
 
-#[derive(Debug)]
 pub(super) struct Channel {
     pub(super) name: String,
     pub(super) pattern: bool,
@@ -28,7 +25,7 @@ pub(super) struct Channel {
     hints: watch::Sender<u64>,
     heard: Mutex<Heard>,
     acknowledged: watch::Sender<bool>,
-    reader: Mutex<Option<Read>>,
+    reader: Mutex<Option<Reader>>,
 }
 
 impl Channel {
@@ -79,7 +76,7 @@ impl Channel {
 
     pub(super) fn message(&self, message: &Message) {
         let mut reader = self.reader.lock();
-        if let Some(Read(read)) = &*reader {
+        if let Some(read) = &*reader {
             if read(message) {
                 return;
             }
@@ -109,15 +106,6 @@ impl Channel {
     }
 }
 
-struct Read(Reader);
-
-impl fmt::Debug for Read {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Read")
-    }
-}
-
-#[derive(Debug)]
 pub(crate) struct Waiter {
     channel: Arc<Channel>,
     hints: watch::Receiver<u64>,
@@ -155,7 +143,7 @@ impl Waiter {
 
     pub(crate) fn read(&mut self, reader: Reader) {
         let place = &self.channel.reader;
-        *place.lock() = Some(Read(reader));
+        *place.lock() = Some(reader);
     }
 }
 

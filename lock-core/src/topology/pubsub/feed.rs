@@ -3,10 +3,8 @@ use std::{collections::HashMap, pin::pin, sync::Arc, task::Poll, time::Duration}
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, poll, stream::FuturesUnordered};
 use redis::{PushInfo, PushKind, RedisResult, Value};
-use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    time::{MissedTickBehavior, interval, sleep},
-};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Order, channel::Channel};
 use crate::clock::Instant;
@@ -17,7 +15,6 @@ const QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause before the node is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-#[derive(Debug)]
 pub(super) enum FeedOrder {
     Add(Arc<Channel>),
     Remove(String),

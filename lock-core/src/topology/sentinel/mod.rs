@@ -1,31 +1,25 @@
 //! The route to the master that the sentinels name.
 mod report;
 mod state;
-mod witness;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
-use self::{state::State, witness::Witness};
-use super::{
-    NodeError, Request, Route, Secure, Tune,
-    dial::Dialer,
-    node::Node,
-    pubsub::{Channels, Hub},
-};
-use crate::{
-    ClientOptions,
-    clock::{Instant, timeout_at},
-    target::{Target, addresses},
-};
+use self::state::{State, Witness};
+use super::dial::Dialer;
+use super::node::Node;
+use super::pubsub::{Channels, Hub};
+use super::{NodeError, Request, Route, Secure, Tune};
+use crate::ClientOptions;
+use crate::clock::{Instant, timeout_at};
+use crate::target::{Target, addresses};
 
 /// Where a sentinel announces that another master was elected.
 const SWITCHED: &str = "+switch-master";
 
 /// A master with its replicas, watched by sentinels.
-#[derive(Debug)]
 pub(crate) struct Sentinel {
     state: Arc<State>,
     channels: Channels,

@@ -1,27 +1,19 @@
-//! The master that the sentinels name, proven by its own ROLE.
-use std::{
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+//! The sentinels, and the master that they name, proven by its own ROLE.
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use redis::Value;
+use tokio::{sync::watch, time::timeout};
 
-use super::{
-    report::{Report, candidates},
-    witness::Witness,
-};
+use super::report::{Report, candidates};
 use crate::clock::Instant;
 use crate::sync::{Flag, Mutex, RwLock};
-use crate::topology::{
-    dial::{Dialer, Proof},
-    flight::{Joined, Refresh, Worth, hear},
-    node::{Node, Purpose},
-    pubsub::Places,
-};
+use crate::target::Endpoint;
+use crate::topology::dial::{DialError, Dialer, Proof};
+use crate::topology::flight::{Joined, Refresh, Worth, hear};
+use crate::topology::node::{Node, Purpose};
+use crate::topology::pubsub::Places;
 
 /// The least time between the ends of two searches.
 const HOLD_OFF: Duration = Duration::from_millis(50);
@@ -132,7 +124,7 @@ impl State {
             return;
         };
         let old = self.last_master();
-        let before = old.as_ref().map(|old| old.most_replicas());
+        let before = old.as_ref().map(|old| old.sightings.lock().most());
         let counts = reports.iter().map(|report| report.replicas);
         let count = counts.chain(before).max().unwrap_or(0);
         let most = self.replicas.fetch_max(count, Ordering::AcqRel).max(count);
@@ -159,7 +151,7 @@ impl State {
                 .await
             {
                 Ok(_) => {
-                    node.known_replicas(most);
+                    node.sightings.lock().count_elsewhere(most);
                     self.epoch.store(epoch, Ordering::Release);
                     self.settle(Some(node.clone()));
                     if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {
@@ -219,8 +211,86 @@ impl Places for State {
     }
 }
 
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sentinel({})", self.label())
+/// One sentinel. It is asked without a password until it wants one.
+pub(super) struct Witness {
+    open: Arc<Node>,
+    locked: Arc<Node>,
+    wants_password: AtomicBool,
+}
+
+impl Witness {
+    pub(super) fn new(endpoint: &Endpoint, dialer: &Dialer) -> Arc<Self> {
+        let node = |with_password| {
+            Node::new(
+                endpoint.clone(),
+                Arc::new(dialer.for_sentinels(with_password)),
+                Proof::Answers,
+            )
+        };
+        Arc::new(Witness {
+            open: node(false),
+            locked: node(true),
+            wants_password: AtomicBool::new(false),
+        })
     }
+
+    fn node(&self) -> &Arc<Node> {
+        if self.wants_password.load(Ordering::Relaxed) {
+            &self.locked
+        } else {
+            &self.open
+        }
+    }
+
+    /// What this sentinel says about the master `name`, or why there is nothing to be had.
+    pub(super) async fn ask(&self, name: &str) -> Result<Report, String> {
+        let mut answer = self.ask_once(name).await;
+        if let Err(error) = &answer
+            && error.code.as_deref() == Some("NOAUTH")
+            && !self.wants_password.swap(true, Ordering::Relaxed)
+        {
+            answer = self.ask_once(name).await;
+        }
+        answer.map_err(|error| error.message)
+    }
+
+    async fn ask_once(&self, name: &str) -> Result<Report, DialError> {
+        let node = self.node();
+        let deadline = Instant::now() + node.dialer.connect_timeout;
+        let lease = node.dialled(Purpose::Command, deadline).await?;
+        let mut pipe = redis::pipe();
+        for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"] {
+            pipe.cmd("SENTINEL").arg(question).arg(name);
+        }
+        let failed = |why: String| DialError::new(format!("{}: {why}", node.label));
+        let patience = node.dialer.response_timeout;
+        let asked = timeout(patience, lease.conn.pipeline(&pipe, pipe.len()));
+        let answers = match asked.await {
+            Ok(answers) => answers.map_err(|error| failed(error.to_string()))?,
+            Err(_) => {
+                lease.conn.suspect(patience);
+                return Err(failed(format!("no answer within {patience:?}")));
+            }
+        };
+        match answers.first() {
+            Some(Value::Nil) => Err(failed(format!("knows no master `{name}`"))),
+            Some(Value::ServerError(error)) => Err(DialError {
+                code: Some(error.code().to_owned()),
+                ..failed(error.to_string())
+            }),
+            _ => Report::read(&answers).ok_or_else(|| failed(format!("answered {answers:?}"))),
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.open.close();
+        self.locked.close();
+    }
+}
+
+impl Places for Witness {
+    fn place(&self, _: u16) -> Option<Arc<Node>> {
+        Some(self.node().clone())
+    }
+    fn misplaced(&self) {}
 }

@@ -1,8 +1,7 @@
 //! A dead master: requests succeed at the promoted one.
-use super::{
-    support::{Server, sentinel::Group},
-    *,
-};
+use super::support::Server;
+use super::support::sentinel::Group;
+use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_followed_by_the_promoted_one() {
@@ -59,9 +58,9 @@ async fn an_orderly_failover_is_followed_through_the_announcement() {
     // No request is sent meanwhile: the announcement alone must bring the change.
     let until = Instant::now() + support::PATIENCE;
     let promoted = format!("127.0.0.1:{}", group.data[1].port);
-    let masters = || format!("{:?}", route.masters());
-    while !masters().contains(&promoted) {
-        assert!(Instant::now() < until, "still at {}", masters());
+    let masters = || Vec::from_iter(route.masters().iter().map(|node| node.label.to_string()));
+    while masters() != [promoted.as_str()] {
+        assert!(Instant::now() < until, "still at {:?}", masters());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let after = eventually(&*route, &incr("k")).await;
@@ -83,7 +82,8 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
     let error = connect(&url("other").parse().unwrap(), &options(), None)
         .await
-        .expect_err("no such name");
+        .err()
+        .expect("no such name");
     assert!(
         error.definite && error.message.contains("knows no master `other`"),
         "{error:?}"
@@ -104,7 +104,8 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     sentinel.kill();
     let error = connect(&url.parse().unwrap(), &options(), None)
         .await
-        .expect_err("no sentinel");
+        .err()
+        .expect("no sentinel");
     assert!(
         error.definite && error.message.contains("could not connect"),
         "{error:?}"

@@ -49,43 +49,6 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_there_is_a_definite_error() {
-    let mut server = Server::start(&[]);
-    server.kill();
-    let error = connect(&server.url().parse().unwrap(), &options(), None)
-        .await
-        .expect_err("nobody there");
-    assert!(error.definite, "{error:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiting_for_replicas_counts_them() {
-    let master = Server::start(&["--repl-ping-replica-period", "1"]);
-    let route = route(&master.url()).await;
-    for all in [Replicas::All, Replicas::Majority] {
-        let alone = error(&*route, &incr_and_wait("k", all), 20_000).await;
-        let code = alone.code.as_deref();
-        assert_eq!((alone.definite, code), (true, Some("UNREPLICATED")));
-    }
-    assert_eq!(master.ok(&["EXISTS", "k"]), "0", "nothing was sent");
-    let port = master.port.to_string();
-    let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
-    replica.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
-    master.ok(&["SCRIPT", "FLUSH"]);
-    let one = route
-        .send(&incr_and_wait("k", Replicas::AtLeast(1)), within(20_000))
-        .await
-        .unwrap();
-    assert_eq!(
-        (number(&one), one.acked),
-        (1, Some((1, 1))),
-        "the script was not loaded, and ran once"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscription_survives_its_connection_and_says_so() {
     let mut server = Server::start(&[]);
     let route = route(&server.url()).await;
@@ -150,41 +113,10 @@ async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
     drop((third, servers));
     let error = connect(&url.parse().unwrap(), &options(), None)
         .await
-        .expect_err("no majority");
+        .err()
+        .expect("no majority");
     assert!(
         error.definite && error.message.contains("a majority is 2"),
         "{error:?}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_master_delays_no_other_and_turns_from_unknown_to_definite() {
-    let servers = [Server::start(&[]), Server::start(&[]), Server::start(&[])];
-    let addresses: Vec<_> = servers
-        .iter()
-        .map(|server| format!("127.0.0.1:{}", server.port))
-        .collect();
-    let routes = routes(&format!("redlock://{}", addresses.join(","))).await;
-    for route in &routes {
-        eventually(&**route, &incr("k")).await;
-    }
-    let frozen = servers[0].freeze();
-    let first = error(&*routes[0], &incr("k"), 200).await;
-    assert!(!first.definite, "{first:?}");
-    for route in &routes[1..] {
-        assert_eq!(
-            number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
-            2
-        );
-    }
-    // Once PING has stayed unanswered too, nothing is written any more, and not written is certain.
-    let until = Instant::now() + support::PATIENCE;
-    while !error(&*routes[0], &incr("k"), 200).await.definite {
-        assert!(
-            Instant::now() < until,
-            "the silent connection is never given up"
-        );
-    }
-    drop(frozen);
-    eventually(&*routes[0], &incr("k")).await;
 }

@@ -1,21 +1,17 @@
 //! The task of a connection: writes what its users have asked and hands the replies to them.
-use std::{
-    future::{Future, poll_fn},
-    io::ErrorKind,
-    mem::MaybeUninit,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Waker, ready},
-    time::Instant,
-};
+use std::future::{Future, poll_fn};
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
 
 use tokio::{io::ReadBuf, time::Sleep};
 
-use super::{
-    Wire,
-    frame::{Malformed, first_reply},
-    socket::ReadHalf,
-};
+use super::Wire;
+use super::frame::{Malformed, first_reply};
+use super::socket::ReadHalf;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
@@ -97,7 +93,7 @@ impl Driver {
 
     /// Hands the replies in `bytes`, after what was left over before, to those who wait.
     fn deliver(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        let mut queue = self.wire.queue();
+        let mut queue = self.wire.queue.lock();
         let mut count = 0;
         let mut hand_on = |mut rest: &[u8]| {
             let all = rest.len();
@@ -129,7 +125,7 @@ impl Driver {
     fn poll_time(&mut self, context: &mut Context<'_>) {
         loop {
             let look_at = {
-                let mut queue = self.wire.queue();
+                let mut queue = self.wire.queue.lock();
                 let now = Instant::now();
                 if queue.look_at.is_some_and(|at| at <= now) {
                     queue.sweep(now, &mut self.wakers);
@@ -161,7 +157,7 @@ impl Driver {
                     self.output = Vec::new();
                 }
                 self.written = 0;
-                let mut queue = self.wire.queue();
+                let mut queue = self.wire.queue.lock();
                 queue.writing = false;
                 if queue.out.is_empty() {
                     queue.driver_woken = false;

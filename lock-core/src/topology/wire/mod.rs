@@ -6,27 +6,22 @@
 //! on an idle line is written by its own task; and one timer for each connection looks after all deadlines.
 mod driver;
 mod frame;
-mod session;
 mod socket;
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    io::ErrorKind,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Waker},
-    time::Instant,
-};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use redis::Value;
 
 pub(super) use self::socket::Socket;
 use self::{driver::Driver, socket::WriteHalf};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::Mutex;
 
 /// So many tasks that ask again at once do it in parts; more or fewer do not.
 const SPLIT_FROM: u32 = 6;
@@ -133,7 +128,7 @@ impl Wire {
 
     /// Ends the connection: what is asked stays without an answer.
     pub(super) fn end(&self, why: &str) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.end.is_some() {
             return;
         }
@@ -156,10 +151,6 @@ impl Wire {
         wakers.extend(queue.driver.take());
         drop(queue);
         wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
     }
 }
 
@@ -315,7 +306,7 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for Asking<'_, W> {
 impl<W> Drop for Asking<'_, W> {
     fn drop(&mut self) {
         if let Step::Asked(index) = self.step {
-            let left = self.wire.queue().abandon(index);
+            let left = self.wire.queue.lock().abandon(index);
             drop(left);
         }
     }
@@ -329,7 +320,7 @@ impl Wire {
         deadline: Option<Instant>,
         context: &Context<'_>,
     ) -> Result<u32, Arc<str>> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if let Some(why) = &queue.end {
             return Err(Arc::clone(why));
         }
@@ -371,7 +362,7 @@ impl Wire {
     }
 
     fn take(&self, index: u32, context: &Context<'_>) -> Poll<Result<Replies, NoReply>> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let slot = &mut queue.slots[index as usize];
         let answer = match slot.fate {
             Fate::Asked | Fate::Abandoned => {
