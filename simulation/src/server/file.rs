@@ -91,6 +91,7 @@ impl Server {
 
     fn sync(&mut self) {
         self.file.synced = self.file.bytes.len();
+        self.stream.heard |= self.file.offset < self.stream.offset;
         self.file.offset = self.stream.offset;
         self.file.synced_at = self.now;
     }

@@ -32,6 +32,8 @@ pub(super) struct Stream {
     backlog: Option<Vec<u8>>,
     /// When something was last said in it.
     said_at: Duration,
+    /// More was acknowledged, or is on the disk, since waiters were looked at.
+    pub(super) heard: bool,
     /// Somebody waits for replicas that have not been asked yet.
     asks: bool,
 }
@@ -258,6 +260,7 @@ impl Server {
                 b"ip-address" => replica.address.host = String::from_utf8_lossy(value).into_owned(),
                 b"ack" => {
                     acknowledges = true;
+                    self.stream.heard = true;
                     replica.acked = replica.acked.max(number(value));
                     replica.heard_at = now;
                 }
@@ -308,6 +311,7 @@ impl Server {
         connection.output.extend(bytes);
         if let Some(replica) = &mut connection.replica {
             replica.online = true;
+            self.stream.heard = true;
             replica.heard_at = now;
             replica.acked = acked.saturating_sub(1).min(self.stream.offset);
         }
@@ -411,7 +415,7 @@ impl Server {
             write_command(&["REPLCONF", "GETACK", "*"], &mut bytes);
             self.feed(&bytes);
         }
-        if self.waiters > 0 {
+        if std::mem::take(&mut self.stream.heard) && self.waiters > 0 {
             self.let_go(|_| false);
         }
     }
@@ -474,7 +478,8 @@ impl Server {
     }
 
     pub(super) fn replicas_due(&self) -> Option<Duration> {
-        let any = self.replicas().next().is_some();
+        // Without a backlog nobody was ever here.
+        let any = self.stream.backlog.is_some() && self.replicas().next().is_some();
         any.then(|| self.stream.said_at.min(self.now) + PING)
     }
 

@@ -1,6 +1,6 @@
 //! Answers of a server, and the bytes that they are on a connection; commands as bytes, and both read back on links between servers.
 
-use std::{borrow::Cow, io::Write as _};
+use std::borrow::Cow;
 
 /// A command: its name and arguments.
 pub(crate) type Command = Vec<Vec<u8>>;
@@ -121,7 +121,8 @@ fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
 
 fn head(kind: u8, number: i64, out: &mut Vec<u8>) {
     out.push(kind);
-    let _ = write!(out, "{number}\r\n");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 fn bulk(bytes: &[u8], out: &mut Vec<u8>) {

@@ -17,7 +17,7 @@ use super::frame::Words;
 /// Messages that answer nothing are matched by their own words: `message redisson_lock__channel*` means a published
 /// message on its way to a subscriber, `SET` on a replication link the write that the master passes on.
 ///
-/// A label ([`Labels`](crate::Labels)) is wanted besides the words, if one is given.
+/// A label ([`Labels`]) is wanted besides the words, if one is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
     words: Vec<String>,

@@ -9,56 +9,58 @@ pub(super) struct Malformed;
 
 /// The first reply and its length in bytes; nothing if it is not complete yet.
 pub(super) fn first_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
-    let Some(length) = length(bytes, DEPTH)? else {
-        return Ok(None);
-    };
-    let reply = &bytes[..length];
-    // What scripts of locks answer, without the detour through a general parser.
-    let value = match reply {
-        b"$-1\r\n" => Value::Nil,
-        b"+OK\r\n" => Value::Okay,
-        [b':', digits @ .., b'\r', b'\n'] => Value::Int(number(digits)?),
-        _ => redis::parse_redis_value(reply).map_err(|_| Malformed)?,
-    };
-    Ok(Some((value, length)))
+    let mut rest = bytes;
+    let value = reply(&mut rest, DEPTH)?;
+    Ok(value.map(|value| (value, bytes.len() - rest.len())))
 }
 
-/// How long the first reply is, if it is complete.
-fn length(bytes: &[u8], depth: u32) -> Result<Option<usize>, Malformed> {
-    let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
-        return match bytes.first() {
+/// Takes a reply from the beginning of `rest`.
+///
+/// Not by `redis::parse_redis_value`, which clears a buffer of its own for each reply and takes ten times as long; the text of an error is left to it.
+fn reply(rest: &mut &[u8], depth: u32) -> Result<Option<Value>, Malformed> {
+    let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else {
+        return match rest.first() {
             Some(b'+' | b'-' | b':' | b'$' | b'*') | None => Ok(None),
             Some(_) => Err(Malformed),
         };
     };
-    let (kind, rest) = bytes.split_first().ok_or(Malformed)?;
-    let head = end + 2;
-    let count = || number(&rest[..end - 1]);
-    match kind {
-        b'+' | b'-' | b':' => Ok(Some(head)),
+    let (line, after) = rest.split_at(end + 2);
+    *rest = after;
+    let (kind, text) = line[..end].split_first().ok_or(Malformed)?;
+    Ok(Some(match kind {
+        b'+' if text == b"OK" => Value::Okay,
+        b'+' => Value::SimpleString(String::from_utf8(text.into()).map_err(|_| Malformed)?),
+        b'-' => redis::parse_redis_value(line).map_err(|_| Malformed)?,
+        b':' => Value::Int(number(text)?),
         b'$' => {
-            let Ok(size) = usize::try_from(count()?) else {
-                return Ok(Some(head));
+            let Ok(size) = usize::try_from(number(text)?) else {
+                return Ok(Some(Value::Nil));
             };
-            let whole = head
-                .checked_add(size)
-                .and_then(|whole| whole.checked_add(2));
-            let whole = whole.ok_or(Malformed)?;
-            Ok((bytes.len() >= whole).then_some(whole))
+            let whole = size.checked_add(2).ok_or(Malformed)?;
+            let Some((bulk, after)) = rest.split_at_checked(whole) else {
+                return Ok(None);
+            };
+            *rest = after;
+            let bulk = bulk.strip_suffix(b"\r\n").ok_or(Malformed)?;
+            Value::BulkString(bulk.into())
         }
         b'*' => {
             let depth = depth.checked_sub(1).ok_or(Malformed)?;
-            let mut whole = head;
-            for _ in 0..count()?.max(0) {
-                match length(&bytes[whole..], depth)? {
-                    Some(part) => whole += part,
+            let Ok(count) = usize::try_from(number(text)?) else {
+                return Ok(Some(Value::Nil));
+            };
+            // What is announced may be more than ever comes.
+            let mut parts = Vec::with_capacity(count.min(rest.len()));
+            for _ in 0..count {
+                match reply(rest, depth)? {
+                    Some(part) => parts.push(part),
                     None => return Ok(None),
                 }
             }
-            Ok(Some(whole))
+            Value::Array(parts)
         }
-        _ => Err(Malformed),
-    }
+        _ => return Err(Malformed),
+    }))
 }
 
 fn number(digits: &[u8]) -> Result<i64, Malformed> {
@@ -81,6 +83,9 @@ mod tests {
         assert_eq!(whole(b":-3\r\n"), Value::Int(-3));
         assert_eq!(whole(b"$-1\r\n"), Value::Nil);
         assert_eq!(whole(b"+OK\r\n"), Value::Okay);
+        assert_eq!(whole(b"+QUEUED\r\n"), Value::SimpleString("QUEUED".into()));
+        assert_eq!(whole(b"*-1\r\n"), Value::Nil);
+        assert_eq!(whole(b"*0\r\n"), Value::Array(vec![]));
         assert_eq!(
             whole(b"$4\r\na\r\nb\r\n"),
             Value::BulkString(b"a\r\nb".into())
@@ -116,7 +121,9 @@ mod tests {
         for bytes in [
             &b"HTTP/1.1 200 OK\r\n"[..],
             b":x\r\n",
+            b"$1\r\nabc",
             b"$9223372036854775807\r\n",
+            b"*9223372036854775807\r\n",
             &deep,
         ] {
             assert!(
