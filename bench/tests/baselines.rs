@@ -441,8 +441,16 @@ async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zookeeper_keeps_the_contract() {
     if let Some(lab) = of(TopologyKind::ZooKeeper, &["zookeeper:ephemeral"], &[]).await {
-        let late = believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await;
-        assert!(late > Duration::from_millis(100), "{late:?}");
+        // Its belief ends by a timer of its library and the successor's grant comes by a message, which a busy machine may delay: one try
+        // of several convicts.
+        let mut late = Duration::ZERO;
+        for _ in 0..5 {
+            late = late.max(believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await);
+            if late > Duration::from_millis(100) {
+                return;
+            }
+        }
+        panic!("not convicted: {late:?}");
     }
 }
 
