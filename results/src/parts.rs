@@ -162,7 +162,8 @@ mod tests {
         fn part_of(run: &mut Run) -> &mut Part {
             run.part.as_mut().expect("a part")
         }
-        let changes: [(fn(&mut Run), &str); 6] = [
+        type Change = (fn(&mut Run), &'static str);
+        let changes: [Change; 6] = [
             (|run| run.meta.seed = 8, "seed: 0 and 8"),
             (|run| run.meta.version = "9".to_owned(), "version"),
             (|run| part_of(run).of = 3, "number of parts"),

@@ -363,16 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn what_convicts_is_told_in_order_and_nothing_else() {
+    fn what_convicts_is_shown_in_order_and_nothing_else() {
         let sequence = Sequence::of(&convicted()).expect("a conviction");
         assert_eq!(
             sequence.columns,
             ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]
         );
-        let told: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
+        let shown: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
         use StepKind::{Answer, Command, Note, Violation};
         assert_eq!(
-            told,
+            shown,
             [
                 (Command, (0, 2)),
                 (Answer, (2, 0)),

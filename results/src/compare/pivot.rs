@@ -257,11 +257,10 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         let cells = &mut groups[at];
         let column = position(&mut cells.columns, place.words(&grouping.cols));
         let line = position(&mut cells.lines, place.words(&lines_by));
-        if cells.at.contains_key(&(line, column)) {
+        let first = *cells.at.entry((line, column)).or_insert(place);
+        if !std::ptr::eq(first, place) {
             let (run, row) = (&place.run.run, row_key(place.row));
             left_out.push(format!("{run}: {row}: a further row of the same cell"));
-        } else {
-            cells.at.insert((line, column), place);
         }
     }
     let mut comparisons = Vec::new();

@@ -328,8 +328,9 @@ fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), Gram
             "=" => ("=", "; did you mean `==`?"),
             text => (text, ""),
         };
+        let signs = "<, <=, >, >=, ==, !=";
         sign.error(format!(
-            "`{text}` is no comparison{remedy}; there are <, <=, >, >=, ==, !="
+            "`{text}` is no comparison{remedy}; there are {signs}"
         ))
     })
 }
@@ -344,10 +345,8 @@ fn bound(
     let token = reader.next("what to compare with")?;
     if !states.is_empty() {
         if !matches!(compare, Compare::Equal | Compare::Unequal) {
-            return Err(sign.error(format!(
-                "a state has no order: write == or != instead of `{}`",
-                sign.text
-            )));
+            let remedy = "write == or != instead of";
+            return Err(sign.error(format!("a state has no order: {remedy} `{}`", sign.text)));
         }
         return Ok(Bound::State(token.of("state", states, |state| state)?));
     }

@@ -145,15 +145,11 @@ fn cost(cost: &Table) -> Rows {
 
 fn made(run: &Run) -> String {
     let (meta, environment) = (&run.meta, &run.meta.environment);
+    let (seed, version, commit) = (meta.seed, &meta.version, &meta.commit);
+    let (servers, machine) = (environment.server_versions(), cells::machine(environment));
+    let (started, took) = (&meta.started_at, units::duration(meta.elapsed_ns));
     format!(
-        "seed {}, locklab {} {}, {}, {}, started {}, took {}",
-        meta.seed,
-        meta.version,
-        meta.commit,
-        environment.server_versions(),
-        cells::machine(environment),
-        meta.started_at,
-        units::duration(meta.elapsed_ns)
+        "seed {seed}, locklab {version} {commit}, {servers}, {machine}, started {started}, took {took}"
     )
 }
 

@@ -89,18 +89,13 @@ pub fn price(points: &[PricePoint]) -> Chart {
         }
     }
     let described = points.iter().map(|point| words(point, "violations"));
-    let described = format!(
-        "Throughput against contract violations. {}.",
-        described.format("; ")
-    );
+    let described = described.format("; ");
+    let described = format!("Throughput against contract violations. {described}.");
     Chart::new("The price of safety", described, BOTTOM + 48.0, canvas)
 }
 
 fn words(point: &PricePoint, what: &str) -> String {
-    let grants = units::figure(point.throughput);
+    let (label, grants) = (&point.label, units::figure(point.throughput));
     let count = units::figure(point.violations_per_min);
-    format!(
-        "{}: {grants} grants per second, {count} {what} per minute",
-        point.label
-    )
+    format!("{label}: {grants} grants per second, {count} {what} per minute")
 }

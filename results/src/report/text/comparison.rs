@@ -62,12 +62,8 @@ pub fn pivot(result: &Pivot, options: TextOptions) -> String {
     section(&mut out, &differences(&result.differences));
     if !result.also_differs.is_empty() {
         let also = result.also_differs.join(", ");
-        section(
-            &mut out,
-            &warning(&format!(
-                "with lines and columns these differ too, and ratios show their effect: {also}"
-            )),
-        );
+        let why = "with lines and columns these differ too, and ratios show their effect";
+        section(&mut out, &warning(&format!("{why}: {also}")));
     }
     for of_metric in &result.tables {
         section(&mut out, &pivot_table(of_metric, &result.columns, options));

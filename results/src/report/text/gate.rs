@@ -17,8 +17,8 @@ pub fn decision(decision: &Decision, options: TextOptions) -> String {
             why => why.to_owned(),
         };
         out += &format!("{}  ({why})\n", mark(judged.outcome, &judged.condition));
-        let told = |part: &&Part| part.outcome != Outcome::Passed || !part.why.is_empty();
-        for part in judged.parts.iter().filter(told) {
+        let listed = |part: &&Part| part.outcome != Outcome::Passed || !part.why.is_empty();
+        for part in judged.parts.iter().filter(listed) {
             let (place, found, bound) = (&part.r#where, &part.found, &part.bound);
             let why = enclosed("; ", &part.why, "");
             let line = format!("{place}: {found}, bound {bound}{why}");
@@ -30,11 +30,8 @@ pub fn decision(decision: &Decision, options: TextOptions) -> String {
         decision.base.as_deref().unwrap_or_default(),
         "",
     );
-    let line = format!(
-        "gate {}: {}{against}",
-        decision.outcome.word(),
-        decision.run
-    );
+    let (outcome, run) = (decision.outcome.word(), &decision.run);
+    let line = format!("gate {outcome}: {run}{against}");
     out += &(mark(decision.outcome, &line) + "\n");
     finish(&out, options.color)
 }

@@ -73,10 +73,10 @@ pub(super) fn repeats(run: &Run) -> String {
 /// Recovery from each fault; left out of the summary of a long suite, where `show --faults` has it.
 pub(super) fn recovery_table(run: &Run, width: u16) -> String {
     const SCENARIOS_MAX: usize = 8;
-    if run.scenarios.len() > SCENARIOS_MAX {
-        return String::new();
+    match run.scenarios.len() {
+        ..=SCENARIOS_MAX => faults(run, width),
+        _ => String::new(),
     }
-    faults(run, width)
 }
 
 /// Recovery from each fault of each scenario; empty where there was none.
@@ -119,16 +119,14 @@ pub fn proofs(run: &Run) -> String {
     let mut out = String::new();
     for scenario in &run.scenarios {
         for (class, verdict) in scenario.verdicts.iter() {
-            if let Some(proof) = &verdict.proof {
-                let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
-                out.push_str(&format!("\n{}\n", printable(&title)));
-                if let Some(rates) = cells::rates(verdict) {
-                    out.push_str(&format!("  {rates}\n"));
-                }
-                for line in proof.text().lines() {
-                    out.push_str(&printable(line));
-                    out.push('\n');
-                }
+            let Some(proof) = &verdict.proof else {
+                continue;
+            };
+            let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
+            let rates = cells::rates(verdict).unwrap_or_default();
+            out += &format!("\n{}\n{}", printable(&title), enclosed("  ", &rates, "\n"));
+            for line in proof.text().lines() {
+                out += &(printable(line) + "\n");
             }
         }
     }
