@@ -1,6 +1,9 @@
 //! The sentence that answers what a run was made for: which configurations kept mutual exclusion, and what is fastest of those.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
 use crate::compare::row_load;
@@ -33,19 +36,18 @@ impl ScenarioResult {
 
     fn standing(&self) -> Standing {
         let verdicts = &self.verdicts;
-        let any = |state| {
-            let of_holders = [&verdicts.contract, &verdicts.confirmed, &verdicts.belief];
-            of_holders.into_iter().any(|verdict| verdict.state == state)
-        };
-        let lost = [&verdicts.contract, &verdicts.confirmed];
-        if lost.iter().any(|verdict| verdict.state == State::Violated) {
+        let lost = [verdicts.contract.state, verdicts.confirmed.state];
+        let [belief, effect] = [verdicts.belief.state, verdicts.effect.state];
+        let without_effect = self.faults.iter().any(|fault| !fault.bit);
+        if lost.contains(&State::Violated) {
             Standing::Lost
-        } else if any(State::Unknown)
+        } else if lost.contains(&State::Unknown)
+            || belief == State::Unknown
             || !self.incomplete.is_empty()
-            || self.faults.iter().any(|fault| !fault.bit)
+            || without_effect
         {
             Standing::Unknown
-        } else if any(State::Violated) || verdicts.effect.state == State::Violated {
+        } else if [belief, effect].contains(&State::Violated) {
             Standing::Outlived
         } else {
             Standing::Kept
@@ -54,17 +56,14 @@ impl ScenarioResult {
 
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
     fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
+        let (topology, subject) = (&self.topology, &self.subject);
         let durability = bare(&self.durability);
-        (
-            &self.topology,
-            &self.subject,
-            durability,
-            &self.server_config,
-        )
+        (topology, subject, durability, &self.server_config)
     }
 }
 
-fn bare(durability: &str) -> &str {
+/// A durability, where grants wait for any.
+pub(crate) fn bare(durability: &str) -> &str {
     if durability == "none" { "" } else { durability }
 }
 
@@ -95,44 +94,29 @@ pub fn answer(run: &Run) -> String {
 
 /// What each lock of an audit broke; of many only how many broke what another one kept.
 fn of_audit(audit: &Audit) -> String {
-    let of_subject = |subject: &AuditedSubject| {
-        let score = &subject.score;
+    let of_subject = |AuditedSubject { name, score, .. }: &AuditedSubject| {
         let could = score.kept + score.broken;
+        let scenarios = units::plural(could as usize, "scenario");
+        let did = match score.broken {
+            0 if could == 0 => "was tried on nothing".to_owned(),
+            0 => format!("kept all of {could} {scenarios}"),
+            broken => format!("broke {broken} of {could} {scenarios}"),
+        };
         let unknown = match score.unknown {
             0 => String::new(),
             unknown => format!("; of {unknown} more too little is known"),
         };
-        match score.broken {
-            0 if could == 0 => format!(
-                "{} was tried on nothing that a lock can keep{unknown}",
-                subject.name
-            ),
-            0 => format!(
-                "{} kept all of {could} {} that a lock can keep{unknown}",
-                subject.name,
-                units::plural(could as usize, "scenario")
-            ),
-            broken => format!(
-                "{} broke {broken} of {could} {} that a lock can keep{unknown}",
-                subject.name,
-                units::plural(could as usize, "scenario")
-            ),
-        }
+        format!("{name} {did} that a lock can keep{unknown}")
     };
     let subjects = &audit.subjects;
-    if subjects.len() <= NAMED {
-        let all: Vec<String> = subjects.iter().map(of_subject).collect();
-        return match all.is_empty() {
-            true => "Nothing was tried.".to_owned(),
-            false => format!("{}.", all.join("; ")),
-        };
+    match subjects.len() {
+        0 => return "Nothing was tried.".to_owned(),
+        1..=NAMED => return subjects.iter().map(of_subject).join("; ") + ".",
+        _ => {}
     }
-    let broke = subjects.iter().filter(|subject| subject.score.broken > 0);
-    format!(
-        "{} of {} locks broke something that a sound lock kept in the same run.",
-        broke.count(),
-        subjects.len()
-    )
+    let (all, broke) = (subjects.len(), subjects.iter());
+    let broke = broke.filter(|subject| subject.score.broken > 0).count();
+    format!("{broke} of {all} locks broke something that a sound lock kept in the same run.")
 }
 
 /// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen through.
@@ -146,34 +130,30 @@ pub fn small_print(run: &Run) -> Vec<String> {
         }
         None => run.scenarios.len(),
     };
-    let count = |outcome| {
-        let all = run.scenarios.iter();
-        all.filter(|result| result.outcome() == outcome).count()
-    };
+    let counts = run.scenarios.iter().counts_by(ScenarioResult::outcome);
     if total > 0 {
-        let mut words = format!(
-            "{} of {total} {} as expected",
-            count(Outcome::AsExpected),
-            units::plural(total, "scenario")
-        );
+        let expected = counts.get(&Outcome::AsExpected).unwrap_or(&0);
+        let scenarios = units::plural(total, "scenario");
+        let mut words = format!("{expected} of {total} {scenarios} as expected");
         for (outcome, text) in [
             (Outcome::NotAsExpected, "not as expected"),
             (Outcome::Unknown, "unknown"),
             (Outcome::None, "without expectation"),
         ] {
-            if count(outcome) > 0 {
-                words.push_str(&format!(", {} {text}", count(outcome)));
-            }
+            words.extend(counts.get(&outcome).map(|n| format!(", {n} {text}")));
         }
         lines.push(words);
-        if run.scenarios.iter().any(ScenarioResult::is_control)
-            && !run.scenarios.iter().all(ScenarioResult::is_control)
-        {
+        let mut is_control = run.scenarios.iter().map(ScenarioResult::is_control);
+        if !is_control.all_equal() {
             lines.push(format!("controls: {}", controls(run)));
         }
     }
-    if !run.rows.is_empty() {
-        lines.push(quotable(run));
+    let (total, rows) = (run.rows.len(), units::plural(run.rows.len(), "row"));
+    if total > 0 {
+        let quotable = run.rows.iter().filter(|row| may_be_quoted(row)).count();
+        lines.push(format!(
+            "{quotable} of {total} benchmark {rows} may be quoted"
+        ));
     }
     lines
 }
@@ -184,21 +164,11 @@ fn controls(run: &Run) -> String {
         let mut verdicts = result.verdicts.iter();
         verdicts.any(|(_, verdict)| verdict.state == State::Violated)
     });
-    let locks = if all.len() == 1 {
-        "lock known to be broken was"
-    } else {
-        "locks known to be broken were"
+    let locks = match all.len() {
+        1 => "lock known to be broken was",
+        _ => "locks known to be broken were",
     };
     format!("{} of {} {locks} convicted", seen.count(), all.len())
-}
-
-fn quotable(run: &Run) -> String {
-    let total = run.rows.len();
-    format!(
-        "{} of {total} benchmark {} may be quoted",
-        run.rows.iter().filter(|row| may_be_quoted(row)).count(),
-        units::plural(total, "row")
-    )
 }
 
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
@@ -211,48 +181,40 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
     }
     let count = |standing| worst.values().filter(|found| **found == standing).count();
     let (total, kept) = (worst.len(), count(Standing::Kept));
-    let under = match tried
-        .iter()
-        .filter(|result| result.faults.is_empty())
-        .count()
-    {
+    let calm = tried.iter().filter(|result| result.faults.is_empty());
+    let under = match calm.count() {
         0 => "under every fault tried",
         none if none == tried.len() => "while no fault was tried",
         _ => "under every fault tried and without one",
     };
-    let mut parts = vec![match (kept, total) {
-        (1, 1) => format!("The one configuration tried kept mutual exclusion {under}"),
-        (kept, total) if kept == total => {
-            format!("All {total} configurations kept mutual exclusion {under}")
-        }
-        (0, _) => format!(
-            "None of {total} {} is shown to keep mutual exclusion {under}",
-            units::plural(total, "configuration")
-        ),
-        _ => format!("{kept} of {total} configurations kept mutual exclusion {under}"),
-    }];
+    let configurations = units::plural(total, "configuration");
+    let who = match (kept, total) {
+        (1, 1) => "The one configuration tried kept".to_owned(),
+        (kept, total) if kept == total => format!("All {total} configurations kept"),
+        (0, _) => format!("None of {total} {configurations} is shown to keep"),
+        _ => format!("{kept} of {total} configurations kept"),
+    };
+    let mut parts = vec![format!("{who} mutual exclusion {under}")];
     parts.extend(losses(tried));
+    let of = |standing| names(tried, |result| result.standing() == standing);
     let outlived = count(Standing::Outlived);
     if outlived > 0 {
         let verb = if outlived == 1 { "keeps" } else { "keep" };
+        let names = of(Standing::Outlived);
         parts.push(format!(
-            "{outlived} {verb} the lock's contract, yet callers acted at once or wrote late there ({})",
-            names(tried, |result| result.standing() == Standing::Outlived)
+            "{outlived} {verb} the lock's contract, yet callers acted at once or wrote late there ({names})"
         ));
     }
-    if count(Standing::Unknown) > 0 {
-        parts.push(format!(
-            "of {} too little is known ({})",
-            count(Standing::Unknown),
-            names(tried, |result| result.standing() == Standing::Unknown)
-        ));
+    let unknown = count(Standing::Unknown);
+    if unknown > 0 {
+        let names = of(Standing::Unknown);
+        parts.push(format!("of {unknown} too little is known ({names})"));
     }
-    let stuck = |result: &ScenarioResult| result.verdicts.liveness.state == State::Violated;
-    if tried.iter().any(|result| stuck(result)) {
-        parts.push(format!(
-            "a free lock was not granted in {}",
-            names(tried, stuck)
-        ));
+    let stuck = names(tried, |result| {
+        result.verdicts.liveness.state == State::Violated
+    });
+    if !stuck.is_empty() {
+        parts.push(format!("a free lock was not granted in {stuck}"));
     }
     parts
 }
@@ -273,54 +235,41 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
         *times += verdict.count.max(1);
         *worst_ns = (*worst_ns).max(verdict.worst_ns);
     }
-    let mut lost: Vec<_> = lost.into_iter().collect();
-    lost.sort_by_key(|(_, (times, worst_ns))| std::cmp::Reverse((*worst_ns, *times)));
-    let mut parts: Vec<String> = lost
-        .iter()
-        .take(NAMED)
-        .map(|((name, (topology, subject, _, _)), (times, worst_ns))| {
-            let again = |(other, _): &&((&str, _), (u64, u64))| other.0 == *name;
-            let place = match lost.iter().filter(again).count() {
-                1 => String::new(),
-                _ => format!(" on {topology} with {subject}"),
-            };
-            let times = match times {
-                1 => "once".to_owned(),
-                times => format!("{} times", units::count(*times)),
-            };
-            let worst = match worst_ns {
-                0 => String::new(),
-                ns => format!(", worst {}", units::duration(*ns)),
-            };
-            format!("{name}{place} lost it {times}{worst}")
-        })
-        .collect();
-    if lost.len() > NAMED {
-        parts.push(format!("{} further lost it too", lost.len() - NAMED));
-    }
-    parts
+    let places = lost.keys().counts_by(|(name, _)| *name);
+    let lost = lost.into_iter();
+    let lost = lost.sorted_by_key(|(_, (times, worst_ns))| Reverse((*worst_ns, *times)));
+    let further = lost.len().saturating_sub(NAMED);
+    let worst = lost.take(NAMED);
+    let worst = worst.map(|((name, (topology, subject, ..)), (times, worst_ns))| {
+        let place = match places[name] {
+            1 => String::new(),
+            _ => format!(" on {topology} with {subject}"),
+        };
+        let times = match times {
+            1 => "once".to_owned(),
+            times => format!("{} times", units::count(times)),
+        };
+        let worst = match worst_ns {
+            0 => String::new(),
+            ns => format!(", worst {}", units::duration(ns)),
+        };
+        format!("{name}{place} lost it {times}{worst}")
+    });
+    let further = (further > 0).then(|| format!("{further} further lost it too"));
+    worst.chain(further).collect()
 }
 
 fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) -> String {
-    let names: BTreeSet<&str> = tried
-        .iter()
-        .filter(|result| wanted(result))
-        .map(|result| result.name.as_str())
-        .collect();
-    let mut words: Vec<String> = names.iter().take(NAMED).map(|n| (*n).to_owned()).collect();
-    if names.len() > NAMED {
-        words.push(format!("{} more", names.len() - NAMED));
-    }
-    words.join(", ")
+    let wanted = tried.iter().filter(|result| wanted(result));
+    let names: BTreeSet<&str> = wanted.map(|result| result.name.as_str()).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named = names.iter().take(NAMED).map(|name| (*name).to_owned());
+    named.chain(more).join(", ")
 }
 
 fn may_be_quoted(row: &BenchRow) -> bool {
     stands(row, State::Clean)
-}
-
-/// Whether its figures stand, and its safety is not known: as of a lock that runs a loop of its own.
-fn is_unjudged(row: &BenchRow) -> bool {
-    stands(row, State::Unknown)
 }
 
 /// Whether its figures stand, beside this word on its safety.
@@ -331,29 +280,28 @@ fn stands(row: &BenchRow, safety: State) -> bool {
 /// The fastest row whose configuration kept mutual exclusion in every scenario of this run.
 fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
     let safe = |row: &BenchRow| {
-        let mut of_row = tried.iter().filter(|result| {
+        let of_row = tried.iter().filter(|result| {
             (&result.subject, &result.topology) == (&row.subject, &row.topology)
                 && bare(&result.durability) == bare(&row.measures.load.durability)
         });
-        of_row.clone().next().is_some() && of_row.all(|r| r.standing() == Standing::Kept)
+        of_row.map(|result| result.standing()).max() == Some(Standing::Kept)
     };
     fastest(run, safe).map(|words| format!("fastest safe: {words}"))
 }
 
 fn figures(run: &Run) -> Vec<String> {
-    let void = run.rows.iter().filter(|row| is_void(row));
     let mut parts: Vec<String> = match fastest(run, |_| true) {
         Some(words) => vec![format!("Fastest: {words}")],
-        None if run.rows.iter().any(is_unjudged) => {
+        // As of a lock that runs a loop of its own.
+        None if run.rows.iter().any(|row| stands(row, State::Unknown)) => {
             vec!["Nobody judged whether the locks were safe while they were measured".to_owned()]
         }
         None => vec!["No benchmark row may be quoted".to_owned()],
     };
-    match void.count() {
-        0 => {}
-        void => parts.push(format!(
-            "{void} void, since the lock was not safe while it was measured"
-        )),
+    let void = run.rows.iter().filter(|row| is_void(row)).count();
+    if void > 0 {
+        let why = "since the lock was not safe while it was measured";
+        parts.push(format!("{void} void, {why}"));
     }
     parts
 }
@@ -361,11 +309,8 @@ fn figures(run: &Run) -> Vec<String> {
 /// The fastest of the largest group of rows under one load; whom it is not shown to beat is named too.
 fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
     let mut groups: Vec<(_, Vec<&BenchRow>)> = Vec::new();
-    for row in run
-        .rows
-        .iter()
-        .filter(|row| may_be_quoted(row) && safe(row))
-    {
+    let rows = run.rows.iter();
+    for row in rows.filter(|row| may_be_quoted(row) && safe(row)) {
         let mut load = row_load(row);
         load.retain(|(name, _)| *name != "durability");
         let key = (&row.workload, row.tasks, load);
@@ -381,76 +326,71 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         return None;
     };
     let low = best.cycles_per_s.low.unwrap_or(f64::NEG_INFINITY);
-    let close: Vec<String> = others
-        .iter()
-        .filter(|row| row.cycles_per_s.high.is_none_or(|high| high >= low))
-        .map(|row| format!("{} on {}", row.subject, row.topology))
-        .take(NAMED)
-        .collect();
-    let beside = match close.as_slice() {
-        [] => String::new(),
-        close => format!(", not shown to be faster than {}", close.join(", ")),
-    };
+    let near = |row: &&&BenchRow| row.cycles_per_s.high.is_none_or(|high| high >= low);
+    let place = |row: &BenchRow| format!("{} on {}", row.subject, row.topology);
+    let close = others.iter().filter(near).take(NAMED);
+    let close = close.map(|row| place(row)).join(", ");
     Some(format!(
-        "{} on {}, {} cycles/s{} ({}, {} {}{beside})",
-        best.subject,
-        best.topology,
+        "{}, {} cycles/s{} ({}, {}{})",
+        place(best),
         units::figure(best.cycles_per_s.median),
         behind(&best.cycles_per_s),
         best.workload,
-        best.tasks,
-        units::plural(best.tasks as usize, "task"),
+        units::several(best.tasks as usize, "task"),
+        units::enclosed(", not shown to be faster than ", &close, "")
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{around, scenario};
+    use crate::samples::{around, says, scenario};
 
     fn row(subject: &str, topology: &str, median: f64) -> BenchRow {
         crate::samples::row(subject, topology, around(median, 0.05))
     }
 
-    fn run(scenarios: Vec<ScenarioResult>, rows: Vec<BenchRow>) -> Run {
-        crate::samples::run("runs/x", rows, scenarios)
+    fn run(scenarios: &[ScenarioResult], rows: &[BenchRow]) -> Run {
+        crate::samples::run("runs/x", rows.to_vec(), scenarios.to_vec())
+    }
+
+    fn said(scenarios: &[ScenarioResult], rows: &[BenchRow]) -> String {
+        answer(&run(scenarios, rows))
     }
 
     #[test]
     fn who_kept_and_who_lost_is_counted_by_configuration() {
         let a = scenario("failover-async", "sentinel", State::Violated);
         let b = scenario("kill", "single", State::Clean);
-        let mut two = run(vec![a.clone(), b.clone()], Vec::new());
         assert_eq!(
-            answer(&two),
+            said(&[a.clone(), b.clone()], &[]),
             "1 of 2 configurations kept mutual exclusion under every fault tried; failover-async lost it 3 times, worst 3.5 s."
         );
         // The same server with and without persistence are two.
         let mut aof = b.clone();
-        aof.server_config
-            .insert("appendonly".to_owned(), "yes".to_owned());
-        two.scenarios.push(aof);
-        assert!(answer(&two).starts_with("2 of 3 "), "{}", answer(&two));
+        let config = &mut aof.server_config;
+        config.insert("appendonly".to_owned(), "yes".to_owned());
+        says(&said(&[a.clone(), b.clone(), aof], &[]), &["2 of 3 "]);
         assert_eq!(
-            answer(&run(vec![a], Vec::new())),
+            said(&[a], &[]),
             "None of 1 configuration is shown to keep mutual exclusion under every fault tried; failover-async lost it 3 times, worst 3.5 s."
         );
         assert_eq!(
-            answer(&run(vec![b], Vec::new())),
+            said(&[b], &[]),
             "The one configuration tried kept mutual exclusion under every fault tried."
         );
     }
 
     #[test]
     fn a_loss_under_one_fault_outweighs_all_others_and_no_fault_is_said() {
-        let clean = scenario("kill", "single", State::Clean);
+        let mut clean = scenario("kill", "single", State::Clean);
         let lost = scenario("flushall", "single", State::Violated);
-        let words = answer(&run(vec![clean.clone(), lost], Vec::new()));
-        assert!(words.starts_with("None of 1 configuration"), "{words}");
-        let mut calm = clean;
-        calm.faults.clear();
-        let words = answer(&run(vec![calm], Vec::new()));
-        assert!(words.ends_with("while no fault was tried."), "{words}");
+        says(
+            &said(&[clean.clone(), lost], &[]),
+            &["None of 1 configuration"],
+        );
+        clean.faults.clear();
+        says(&said(&[clean], &[]), &["while no fault was tried."]);
     }
 
     #[test]
@@ -460,18 +400,11 @@ mod tests {
         without_effect.faults[0].bit = false;
         let mut hole = scenario("pause", "sentinel", State::Clean);
         hole.incomplete.push("a client died".to_owned());
-        for doubt in [
-            scenario("drop", "masters", State::Unknown),
-            without_effect,
-            hole,
-        ] {
-            let name = doubt.name.clone();
-            let words = answer(&run(vec![known.clone(), doubt], Vec::new()));
-            assert!(words.starts_with("1 of 2 configurations kept"), "{words}");
-            assert!(
-                words.contains(&format!("of 1 too little is known ({name})")),
-                "{words}"
-            );
+        let unknown = scenario("drop", "masters", State::Unknown);
+        for doubt in [unknown, without_effect, hole] {
+            let why = format!("of 1 too little is known ({})", doubt.name);
+            let words = said(&[known.clone(), doubt], &[]);
+            says(&words, &["1 of 2 configurations kept", &why]);
         }
     }
 
@@ -480,16 +413,9 @@ mod tests {
         let mut late = scenario("short-lease", "single", State::Clean);
         late.verdicts.belief.state = State::Violated;
         late.verdicts.liveness.state = State::Violated;
-        let words = answer(&run(vec![late], Vec::new()));
-        assert!(words.starts_with("None of 1 "), "{words}");
-        assert!(
-            words.contains("acted at once or wrote late there (short-lease)"),
-            "{words}"
-        );
-        assert!(
-            words.contains("a free lock was not granted in short-lease"),
-            "{words}"
-        );
+        let outlived = "acted at once or wrote late there (short-lease)";
+        let stuck = "a free lock was not granted in short-lease";
+        says(&said(&[late], &[]), &["None of 1 ", outlived, stuck]);
     }
 
     #[test]
@@ -498,52 +424,37 @@ mod tests {
         control.subject = "broken:steal".to_owned();
         let mut missed = control.clone();
         missed.verdicts.contract.state = State::Clean;
-        let alone = run(vec![control.clone(), missed], Vec::new());
+        let controls = [control.clone(), missed];
         assert_eq!(
-            answer(&alone),
+            said(&controls, &[]),
             "Only controls ran: 1 of 2 locks known to be broken were convicted."
         );
-        let mut measured = run(Vec::new(), vec![row("lock-core:plain", "single", 400.0)]);
-        measured.scenarios = alone.scenarios;
-        let words = answer(&measured);
-        assert!(
-            words.starts_with("Fastest: lock-core:plain")
-                && words.contains("; only controls ran: 1 of 2"),
-            "{words}"
-        );
-        let beside = run(
-            vec![scenario("kill", "single", State::Clean), control],
-            Vec::new(),
-        );
-        assert!(answer(&beside).starts_with("The one configuration tried kept"));
-        assert!(
-            small_print(&beside)
-                .contains(&"controls: 1 of 1 lock known to be broken was convicted".to_owned())
-        );
+        let measured = said(&controls, &[row("lock-core:plain", "single", 400.0)]);
+        let only = "; only controls ran: 1 of 2";
+        says(&measured, &["Fastest: lock-core:plain", only]);
+        let beside = run(&[scenario("kill", "single", State::Clean), control], &[]);
+        says(&answer(&beside), &["The one configuration tried kept"]);
+        let convicted = "controls: 1 of 1 lock known to be broken was convicted";
+        says(&small_print(&beside).join("; "), &[convicted]);
     }
 
     #[test]
     fn the_fastest_safe_lost_nothing_and_its_rival_is_named() {
-        let scenarios = vec![
+        let scenarios = [
             scenario("failover-async", "sentinel", State::Violated),
             scenario("kill", "single", State::Clean),
             scenario("reshard", "cluster", State::Clean),
         ];
-        let rows = vec![
+        let rows = [
             row("lock-core:reentrant", "sentinel", 9_000.0),
             row("lock-core:reentrant", "single", 500.0),
             row("lock-core:reentrant", "cluster", 490.0),
             row("lock-core:plain", "single", 8_000.0),
         ];
-        let words = answer(&run(scenarios.clone(), rows));
-        assert!(
-            words.ends_with(
-                "fastest safe: lock-core:reentrant on single, 500 cycles/s (475–525) (uncontended, 16 tasks, not shown to be faster than lock-core:reentrant on cluster)."
-            ),
-            "{words}"
-        );
-        let unsafe_only = vec![row("lock-core:reentrant", "sentinel", 9_000.0)];
-        let words = answer(&run(scenarios, unsafe_only));
+        let fastest = "fastest safe: lock-core:reentrant on single, 500 cycles/s (475–525) (uncontended, 16 tasks, not shown to be faster than \
+                       lock-core:reentrant on cluster).";
+        says(&said(&scenarios, &rows), &[fastest]);
+        let words = said(&scenarios, &rows[..1]);
         assert!(!words.contains("fastest"), "{words}");
     }
 
@@ -552,23 +463,15 @@ mod tests {
         let mut void = row("broken:fast", "single", 90_000.0);
         void.safety.state = State::Violated;
         let slow = row("lock-core:plain", "single", 400.0);
-        let words = answer(&run(Vec::new(), vec![void.clone(), slow]));
         assert_eq!(
-            words,
+            said(&[], &[void.clone(), slow]),
             "Fastest: lock-core:plain on single, 400 cycles/s (380–420) (uncontended, 16 tasks); 1 void, since the lock was not safe while it was measured."
         );
         let mut own_loop = row("peer:theirs", "single", 400.0);
         own_loop.safety.state = State::Unknown;
-        let words = answer(&run(Vec::new(), vec![own_loop]));
-        assert!(words.starts_with("Nobody judged"), "{words}");
-        let none = answer(&run(Vec::new(), vec![void]));
-        assert!(
-            none.starts_with("No benchmark row may be quoted; 1 void"),
-            "{none}"
-        );
-        assert_eq!(
-            answer(&run(Vec::new(), Vec::new())),
-            "Nothing was measured."
-        );
+        says(&said(&[], &[own_loop]), &["Nobody judged"]);
+        let none = "No benchmark row may be quoted; 1 void";
+        says(&said(&[], &[void]), &[none]);
+        assert_eq!(said(&[], &[]), "Nothing was measured.");
     }
 }

@@ -43,17 +43,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaces_a_file_and_leaves_no_other_behind() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("run.json");
-        write(&path, b"old").expect("first write");
-        write(&path, b"new").expect("second write");
-        assert_eq!(std::fs::read(&path).expect("read"), b"new");
-        let names = std::fs::read_dir(directory.path()).expect("list").count();
-        assert_eq!(names, 1);
-    }
-
-    #[test]
     fn a_failed_write_leaves_the_old_file() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("taken");

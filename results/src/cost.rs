@@ -22,11 +22,8 @@ pub(crate) fn cycles_per_core(row: &BenchRow) -> Option<Estimate> {
 pub(crate) fn held_per_core(row: &BenchRow) -> Option<Estimate> {
     let certainty = &row.measures.certainty;
     let us_per_s_per_1000 = renewed(row)?.server_cpu_us_per_s_per_1000?;
-    carried(
-        1e9,
-        us_per_s_per_1000,
-        certainty.server_cpu_us_per_s_per_1000,
-    )
+    let interval = certainty.server_cpu_us_per_s_per_1000;
+    carried(1e9, us_per_s_per_1000, interval)
 }
 
 /// What a second of 1,000 locks costs, as the cost of one lock for an hour.
@@ -73,23 +70,23 @@ pub(crate) struct Cost<'a> {
 
 /// The whole table, without rows whose figures are void.
 pub(crate) fn all(run: &Run) -> Vec<Cost<'_>> {
-    let rows = run.rows.iter();
     let applies = |row: &BenchRow| COSTS.iter().any(|group| (group.applies)(row));
-    rows.filter(|row| !is_void(row) && applies(row))
-        .map(|row| Cost {
-            subject: &row.subject,
-            topology: &row.topology,
-            workload: &row.workload,
-            tasks: row.tasks,
-            origin: &row.origin,
-            valid: row.valid,
-            figures: COSTS
-                .iter()
-                .flat_map(|group| group.figures)
-                .filter_map(|figure| Some((figure.name, (figure.of)(row)?)))
-                .collect(),
-        })
-        .collect()
+    let rows = run.rows.iter();
+    let rows = rows.filter(|row| !is_void(row) && applies(row));
+    let figures = |row| {
+        let all = COSTS.iter().flat_map(|group| group.figures);
+        all.filter_map(move |figure| Some((figure.name, (figure.of)(row)?)))
+    };
+    rows.map(|row| Cost {
+        subject: &row.subject,
+        topology: &row.topology,
+        workload: &row.workload,
+        tasks: row.tasks,
+        origin: &row.origin,
+        valid: row.valid,
+        figures: figures(row).collect(),
+    })
+    .collect()
 }
 
 #[cfg(test)]

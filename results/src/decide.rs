@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::figure::more_is_better;
-use crate::run::Comparison;
+use crate::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
@@ -32,27 +32,23 @@ fn verdict(comparison: &Comparison) -> &'static str {
         return "equivalent";
     }
     let significant = comparison.p_adjusted.is_some_and(|p| p <= LEVEL);
-    let beyond_noise = comparison
-        .same_again
-        .as_ref()
-        .is_none_or(|same| ratio.point.ln().abs() > same.point.ln().abs());
+    let far = |ratio: &Ratio| ratio.point.ln().abs();
+    let same = comparison.same_again.as_ref();
+    let beyond_noise = same.is_none_or(|same| far(ratio) > far(same));
     if !significant || !beyond_noise || (low <= 1.0 && high >= 1.0) {
         return "not-shown";
     }
-    if (low > 1.0) == more_is_better(&comparison.metric) {
-        "better"
-    } else {
-        "worse"
+    match (low > 1.0) == more_is_better(&comparison.metric) {
+        true => "better",
+        false => "worse",
     }
 }
 
 /// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never falling.
 fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut known: Vec<(usize, f64)> = ps
-        .iter()
-        .enumerate()
-        .filter_map(|(at, p)| Some((at, (*p)?)))
-        .collect();
+    let known = ps.iter().enumerate();
+    let known = known.filter_map(|(at, p)| Some((at, (*p)?)));
+    let mut known: Vec<(usize, f64)> = known.collect();
     known.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal));
     let mut adjusted = vec![None; ps.len()];
     let mut at_least: f64 = 0.0;
@@ -66,7 +62,6 @@ fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Ratio;
 
     fn comparison(metric: &str, low: f64, high: f64, p: f64) -> Comparison {
         Comparison {

@@ -74,9 +74,8 @@ impl<T> Figure<T> {
 
 /// Whether more is better of the figure that a comparison names.
 pub(crate) fn more_is_better(name: &str) -> bool {
-    OF_ROWS
-        .iter()
-        .any(|figure| figure.name == name && figure.more_is_better)
+    let mut all = OF_ROWS.iter();
+    all.any(|figure| figure.name == name && figure.more_is_better)
 }
 
 /// A figure without an interval.
@@ -117,38 +116,20 @@ impl<M: Measured> Measured for Option<M> {
     }
 }
 
-/// A place in a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quantile {
+/// A place in a distribution: its name, and its value in nanoseconds; `None` where there are too few samples for it.
+pub(crate) type Quantile = (&'static str, fn(&Quantiles) -> Option<u64>);
+
+const P50: Quantile = ("p50", |quantiles| quantiles.p50);
+const P99: Quantile = ("p99", |quantiles| quantiles.p99);
+
+/// All of them.
+pub(crate) static QUANTILES: [Quantile; 5] = [
     P50,
-    P90,
+    ("p90", |quantiles| quantiles.p90),
     P99,
-    P999,
-    Max,
-}
-use Quantile::{P50, P99};
-
-/// All of them by name.
-pub(crate) static QUANTILES: [(&str, Quantile); 5] = [
-    ("p50", P50),
-    ("p90", Quantile::P90),
-    ("p99", P99),
-    ("p999", Quantile::P999),
-    ("max", Quantile::Max),
+    ("p999", |quantiles| quantiles.p999),
+    ("max", |quantiles| quantiles.max),
 ];
-
-impl Quantile {
-    /// Its value in nanoseconds; `None` where there are too few samples for it.
-    pub(crate) fn of(self, quantiles: &Quantiles) -> Option<u64> {
-        match self {
-            P50 => quantiles.p50,
-            Self::P90 => quantiles.p90,
-            P99 => quantiles.p99,
-            Self::P999 => quantiles.p999,
-            Self::Max => quantiles.max,
-        }
-    }
-}
 
 /// A latency of rows.
 #[derive(Debug)]
@@ -159,16 +140,16 @@ pub(crate) struct Latency {
 
 impl Latency {
     /// A quantile, with its interval where that was estimated.
-    pub(crate) fn at(&self, quantile: Quantile, row: &BenchRow) -> Option<Estimate> {
+    pub(crate) fn at(&self, (name, of): Quantile, row: &BenchRow) -> Option<Estimate> {
         let certainty = &row.measures.certainty;
-        let interval = match (quantile, self.name) {
-            (P50, "acquire") => certainty.acquire_p50_ns,
-            (P99, "acquire") => certainty.acquire_p99_ns,
-            (P50, "handoff") => certainty.handoff_p50_ns,
+        let interval = match (name, self.name) {
+            ("p50", "acquire") => certainty.acquire_p50_ns,
+            ("p99", "acquire") => certainty.acquire_p99_ns,
+            ("p50", "handoff") => certainty.handoff_p50_ns,
             _ => None,
         };
         Some(Estimate {
-            median: quantile.of((self.of)(row)?)? as f64,
+            median: of((self.of)(row)?)? as f64,
             low: interval.map(|interval| interval.low),
             high: interval.map(|interval| interval.high),
         })
@@ -523,8 +504,7 @@ pub(crate) static GROUPS: [Group; 4] = [
         title: "Recovery, herds, sides, waiting",
         note: "What single workloads measure besides.",
         applies: |row| {
-            OTHERS.iter().any(|figure| (figure.of)(row).is_some())
-                || row.measures.wait_tail.is_some()
+            row.measures.wait_tail.is_some() || OTHERS.iter().any(|figure| figure.known(row))
         },
         figures: OTHERS,
     },

@@ -31,9 +31,8 @@ fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String>
 /// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram states them.
 fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let recorded = histogram.iter_recorded();
-    recorded
-        .map(|at| (at.value_iterated_to(), at.count_at_value()))
-        .collect()
+    let pairs = recorded.map(|at| (at.value_iterated_to(), at.count_at_value()));
+    pairs.collect()
 }
 
 fn encode(pairs: &[(u64, u64)], digits: u8, mut form: impl Serializer) -> Result<String, String> {
@@ -127,11 +126,10 @@ pub(crate) mod coarse {
         all: &[Vec<(u64, u64)>],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let texts: Result<Vec<_>, _> = all
+        let texts = all
             .iter()
-            .map(|pairs| super::text::<S>(pairs, COARSE_DIGITS))
-            .collect();
-        serializer.collect_seq(texts?)
+            .map(|pairs| super::text::<S>(pairs, COARSE_DIGITS));
+        serializer.collect_seq(texts.collect::<Result<Vec<_>, _>>()?)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -9,7 +9,6 @@
 mod error;
 mod line;
 mod parse;
-mod sequence;
 
 use std::collections::BTreeMap;
 
@@ -116,8 +115,11 @@ pub enum End {
         #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
         /// The fencing token, where the kind has one. 0 … 2^63−1.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[serde(default, deserialize_with = "line::token")]
+        #[serde(
+            default,
+            deserialize_with = "line::token",
+            skip_serializing_if = "Option::is_none"
+        )]
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,15 +138,21 @@ pub enum End {
     /// It certainly did not happen.
     Failed {
         /// Why.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[serde(default, deserialize_with = "line::words")]
+        #[serde(
+            default,
+            deserialize_with = "line::words",
+            skip_serializing_if = "Option::is_none"
+        )]
         error: Option<String>,
     },
     /// It may or may not have happened.
     Unknown {
         /// Why.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[serde(default, deserialize_with = "line::words")]
+        #[serde(
+            default,
+            deserialize_with = "line::words",
+            skip_serializing_if = "Option::is_none"
+        )]
         error: Option<String>,
         /// A grant that may exist; a later proof of it turns it into held.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,25 +171,18 @@ impl End {
             lease_ms: None,
         }
     }
-}
-
-impl End {
     /// The ending in words: as in the file, with the grant and the token where it names them.
     pub fn words(&self) -> String {
-        let named = |word: &str, grant: &Option<String>| match grant {
-            Some(grant) => format!("{word}: {grant}"),
-            None => word.to_owned(),
+        let (word, grant, token) = match self {
+            Self::Ok { grant, token, .. } => ("ok", grant.as_ref(), *token),
+            Self::Busy => ("busy", None, None),
+            Self::NotHeld => ("not_held", None, None),
+            Self::Failed { .. } => ("failed", None, None),
+            Self::Unknown { grant, .. } => ("unknown", grant.as_ref(), None),
         };
-        match self {
-            Self::Ok { grant, token, .. } => match token {
-                Some(token) => format!("{}, token {token}", named("ok", grant)),
-                None => named("ok", grant),
-            },
-            Self::Busy => "busy".to_owned(),
-            Self::NotHeld => "not_held".to_owned(),
-            Self::Failed { .. } => "failed".to_owned(),
-            Self::Unknown { grant, .. } => named("unknown", grant),
-        }
+        let grant = grant.map_or(String::new(), |grant| format!(": {grant}"));
+        let token = token.map_or(String::new(), |token| format!(", token {token}"));
+        format!("{word}{grant}{token}")
     }
 }
 
@@ -195,8 +196,11 @@ pub enum Event {
         /// The hold.
         grant: String,
         /// Why, in the library's words.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[serde(default, deserialize_with = "line::words")]
+        #[serde(
+            default,
+            deserialize_with = "line::words",
+            skip_serializing_if = "Option::is_none"
+        )]
         reason: Option<String>,
         /// When it did, where that was before it could be written down: lines are in order of time. Never later than the line.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,8 +213,11 @@ pub enum Event {
         /// The hold under which it was written.
         grant: String,
         /// The fencing token shown to the resource.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[serde(default, deserialize_with = "line::token")]
+        #[serde(
+            default,
+            deserialize_with = "line::token",
+            skip_serializing_if = "Option::is_none"
+        )]
         token: Option<u64>,
         /// Whether the resource took it.
         accepted: bool,
@@ -305,21 +312,18 @@ impl History {
     /// Makes a history of lines that are in order already, and fills [`watchdog_ms`](Self::watchdog_ms) from its
     /// [`Event::Client`] lines; the last one of a client counts. Nothing is checked.
     pub fn from_lines(lines: Vec<Line>) -> Self {
-        let mut watchdog_ms = BTreeMap::new();
-        for line in &lines {
-            if let Entry::Event(Event::Client {
+        let said = lines.iter().filter_map(|line| match &line.entry {
+            Entry::Event(Event::Client {
                 client,
-                watchdog_ms: Some(lease_ms),
+                watchdog_ms,
                 ..
-            }) = &line.entry
-            {
-                watchdog_ms.insert(client.clone(), *lease_ms);
-            }
-        }
+            }) => Some((client.clone(), (*watchdog_ms)?)),
+            _ => None,
+        });
         Self {
+            watchdog_ms: said.collect(),
             lines,
             torn: false,
-            watchdog_ms,
         }
     }
 }

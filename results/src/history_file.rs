@@ -116,31 +116,26 @@ pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>,
     };
     let mut file = BufReader::new(File::open(path).map_err(io)?);
     let mut head = Vec::new();
-    let magic = MAGIC.len() as u64;
-    file.by_ref()
-        .take(magic)
-        .read_to_end(&mut head)
-        .map_err(io)?;
+    let mut begin = file.by_ref().take(MAGIC.len() as u64);
+    begin.read_to_end(&mut head).map_err(io)?;
     let compressed = head == MAGIC;
     // Put back in front rather than sought: the file may be a pipe.
     let file = Cursor::new(head).chain(file);
     if !compressed {
-        return lines(path, file, || None, take);
+        return lines(path, file, take);
     }
-    let frames = Frames::new(file);
-    let broken = frames.broken();
-    lines(path, BufReader::new(frames), || broken.get(), take)
+    lines(path, BufReader::new(Frames::new(file)), take)
 }
 
-/// Feeds the lines of `source` to a reader; `broken` says afterwards why it ended, if it did not end by itself.
+/// Feeds the lines of `source` to a reader.
 fn lines(
     path: &Path,
     mut source: impl BufRead,
-    broken: impl Fn() -> Option<Broken>,
     mut take: impl FnMut(Line),
 ) -> Result<Option<String>, HistoryFileError> {
+    let path_of = || path.to_owned();
     let form = |source| HistoryFileError::Form {
-        path: path.to_owned(),
+        path: path_of(),
         source,
     };
     let mut reader = Reader::default();
@@ -152,22 +147,20 @@ fn lines(
         match source.read_until(b'\n', &mut line) {
             Ok(0) => break,
             Ok(length) => good_bytes += length as u64,
-            Err(source) => match broken() {
-                Some(Broken::Cut) => cut = true,
-                Some(Broken::Damaged(what)) => {
-                    return Err(HistoryFileError::Damaged {
-                        path: path.to_owned(),
-                        what,
-                        good_bytes,
-                    });
+            Err(source) => {
+                let path = path_of();
+                match source.downcast() {
+                    Ok(Broken::Cut) => cut = true,
+                    Ok(Broken::Damaged(what)) => {
+                        return Err(HistoryFileError::Damaged {
+                            path,
+                            what,
+                            good_bytes,
+                        });
+                    }
+                    Err(source) => return Err(HistoryFileError::Io { path, source }),
                 }
-                None => {
-                    return Err(HistoryFileError::Io {
-                        path: path.to_owned(),
-                        source,
-                    });
-                }
-            },
+            }
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         if let Some(line) = reader.line(text).map_err(form)? {
@@ -179,11 +172,7 @@ fn lines(
     }
     let torn = match reader.finish() {
         Ok(torn) => torn,
-        Err(_) if cut => {
-            return Err(HistoryFileError::Cut {
-                path: path.to_owned(),
-            });
-        }
+        Err(_) if cut => return Err(HistoryFileError::Cut { path: path_of() }),
         Err(error) => return Err(form(error)),
     };
     let what = match (cut, torn) {
@@ -191,8 +180,6 @@ fn lines(
         (false, true) => "the last line is torn and was dropped",
         (false, false) => return Ok(None),
     };
-    Ok(Some(format!(
-        "{}: {what}; the run is partial",
-        path.display()
-    )))
+    let path = path.display();
+    Ok(Some(format!("{path}: {what}; the run is partial")))
 }

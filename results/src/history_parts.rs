@@ -4,11 +4,13 @@
 //! turn the part's times into the reference's; how far off a piece may be is half the round trip of its readings, and how far its ends are from where
 //! its neighbours point: a clock that was stepped within a piece is not known there.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
+
+use itertools::Itertools;
 
 use crate::history::{Call, End, Entry, Event, Line};
 use crate::history_file::{self, HistoryFileError};
@@ -70,23 +72,15 @@ pub struct Clock {
 impl Clock {
     /// From readings in order of time. `least_ns`: no less uncertain than that.
     pub fn of(readings: &[Reading], least_ns: u64) -> Self {
-        let mut best: Vec<Reading> = Vec::new();
-        for reading in readings {
-            match best.last_mut() {
-                Some(last) if last.at_ns / STRETCH_NS == reading.at_ns / STRETCH_NS => {
-                    if reading.round_trip_ns < last.round_trip_ns {
-                        *last = *reading;
-                    }
-                }
-                _ => best.push(*reading),
-            }
-        }
+        let stretch = |reading: &Reading| reading.at_ns / STRETCH_NS;
+        let stretches = readings.chunk_by(|a, b| stretch(a) == stretch(b));
+        let best = stretches.filter_map(|of| of.iter().min_by_key(|reading| reading.round_trip_ns));
         let point = |reading: &Reading| {
             let half = i128::from(reading.round_trip_ns / 2);
             let middle = i128::from(reading.at_ns) - half;
             (middle, i128::from(reading.reference_ns), half + 1)
         };
-        let mut points: Vec<_> = best.iter().map(point).collect();
+        let mut points: Vec<_> = best.map(point).collect();
         points.dedup_by(|b, a| b.0 <= a.0);
         Clock { points, least_ns }
     }
@@ -115,11 +109,11 @@ impl Clock {
 
     /// How far a piece's ends are from where the better of its neighbours points; without one, all that the clocks moved apart in it.
     fn bend(&self, piece: usize) -> i128 {
-        let point = |at: Option<usize>| at.and_then(|at| self.points.get(at).copied());
         let (from, to) = (self.points[piece], self.points[piece + 1]);
-        let before =
-            point(piece.checked_sub(1)).map(|before| (along(before, from, to.0) - to.1).abs());
-        let after = point(Some(piece + 2)).map(|after| (along(to, after, from.0) - from.1).abs());
+        let before = piece.checked_sub(1).map(|at| self.points[at]);
+        let before = before.map(|before| (along(before, from, to.0) - to.1).abs());
+        let after = self.points.get(piece + 2);
+        let after = after.map(|after| (along(to, *after, from.0) - from.1).abs());
         let neighbours = before.into_iter().chain(after).min();
         neighbours.unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
     }
@@ -198,16 +192,14 @@ impl Parts {
                 begins_ns: begins_ns.unwrap_or(0),
             });
         }
-        if let Some(without) = read.iter().position(|read| !read) {
-            let other = match (read.contains(&true), declared_ns) {
-                (true, _) => "others have",
-                (false, None) => "no uncertainty is declared",
-                (false, Some(_)) => "",
-            };
-            if !other.is_empty() {
-                let part = parts[without].path.clone();
-                return Err(PartsError::NoClock { part, other });
-            }
+        let other = match (read.contains(&true), declared_ns) {
+            (true, _) => Some("others have"),
+            (false, None) => Some("no uncertainty is declared"),
+            (false, Some(_)) => None,
+        };
+        if let Some((without, other)) = read.iter().position(|read| !read).zip(other) {
+            let part = parts[without].path.clone();
+            return Err(PartsError::NoClock { part, other });
         }
         let begins = parts.iter().map(|part| part.clock.at(part.begins_ns).0);
         let base = begins.min().unwrap_or(0);
@@ -228,76 +220,41 @@ impl Parts {
     pub fn read(&self, mut take: impl FnMut(Line)) -> Result<Vec<String>, PartsError> {
         thread::scope(|scope| {
             let mut readers = Vec::new();
-            let mut nexts = Vec::new();
+            let mut all = Vec::new();
             for (number, part) in (0..).zip(&self.parts) {
-                let (give, lines) = sync_channel(1);
+                let (give, lines) = sync_channel::<Vec<Line>>(1);
                 readers.push(scope.spawn(move || {
-                    let mut shift = Shift::new(self, part, number);
+                    let mut shift = Shift {
+                        of: self,
+                        part,
+                        number,
+                        last_ns: 0,
+                        said_ns: None,
+                    };
                     let mut batch = Vec::with_capacity(AHEAD);
                     let read = history_file::read_lines(&part.path, |line| {
                         batch.extend(shift.lines(line));
                         if batch.len() >= AHEAD {
+                            let next = Vec::with_capacity(AHEAD);
                             // Nobody takes any more only where another part failed.
-                            let _ =
-                                give.send(std::mem::replace(&mut batch, Vec::with_capacity(AHEAD)));
+                            let _ = give.send(std::mem::replace(&mut batch, next));
                         }
                     });
                     let _ = give.send(batch);
                     read
                 }));
-                nexts.push(Next::of(lines));
+                let lines = lines.into_iter().flatten();
+                all.push(lines.map(move |line| ((line.t_ns, number), line)));
             }
-            let mut order: BinaryHeap<_> = (0..)
-                .zip(&nexts)
-                .filter_map(|(part, next)| next.key(part))
-                .collect();
-            while let Some(Reverse((_, part))) = order.pop() {
-                nexts[part].advance().into_iter().for_each(&mut take);
-                order.extend(nexts[part].key(part));
-            }
+            let all = all.into_iter().kmerge_by(|(a, _), (b, _)| a < b);
+            all.for_each(|(_, line)| take(line));
             let mut warnings = Vec::new();
             for reader in readers {
-                let read = reader
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                warnings.extend(read?);
+                let read = reader.join();
+                warnings.extend(read.unwrap_or_else(|panic| resume_unwind(panic))?);
             }
             Ok(warnings)
         })
-    }
-}
-
-/// The lines of a part that come next.
-struct Next {
-    line: Option<Line>,
-    ahead: std::vec::IntoIter<Line>,
-    lines: Receiver<Vec<Line>>,
-}
-
-impl Next {
-    fn of(lines: Receiver<Vec<Line>>) -> Self {
-        let mut next = Next {
-            line: None,
-            ahead: Vec::new().into_iter(),
-            lines,
-        };
-        next.advance();
-        next
-    }
-
-    /// When it is, for the earliest first; `None` at its end.
-    fn key(&self, part: usize) -> Option<Reverse<(u64, usize)>> {
-        Some(Reverse((self.line.as_ref()?.t_ns, part)))
-    }
-
-    fn advance(&mut self) -> Option<Line> {
-        let mut next = self.ahead.next();
-        while next.is_none() {
-            let Ok(more) = self.lines.recv() else { break };
-            self.ahead = more.into_iter();
-            next = self.ahead.next();
-        }
-        std::mem::replace(&mut self.line, next)
     }
 }
 
@@ -312,17 +269,7 @@ struct Shift<'a> {
     said_ns: Option<u64>,
 }
 
-impl<'a> Shift<'a> {
-    fn new(of: &'a Parts, part: &'a Part, number: u64) -> Self {
-        Shift {
-            of,
-            part,
-            number,
-            last_ns: 0,
-            said_ns: None,
-        }
-    }
-
+impl Shift<'_> {
     fn time(&self, t_ns: u64) -> u64 {
         self.of.time(self.number as usize, t_ns)
     }

@@ -101,10 +101,7 @@ impl HistoryWriter {
             // What of the line arrived is taken back if possible; if not, a reader drops a torn last line by itself.
             let length = inner.length;
             let _ = inner.file.set_len(length);
-            return Err(HistoryWriteError::Io {
-                path: self.path.clone(),
-                source,
-            });
+            return Err(self.failed(source));
         }
         inner.length += text.len() as u64;
         inner.lines += 1;
@@ -124,13 +121,13 @@ impl HistoryWriter {
 
     /// Syncs the file to the disk. To be called once, at the end; the writer stays usable.
     pub fn finish(&self) -> Result<(), HistoryWriteError> {
-        self.lock()
-            .file
-            .sync_all()
-            .map_err(|source| HistoryWriteError::Io {
-                path: self.path.clone(),
-                source,
-            })
+        let synced = self.lock().file.sync_all();
+        synced.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> HistoryWriteError {
+        let path = self.path.clone();
+        HistoryWriteError::Io { path, source }
     }
 
     /// A panic in a caller's clock leaves the file as it was, so the lock is taken over.
@@ -181,20 +178,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("history.jsonl");
         let writer = HistoryWriter::create(&path).expect("a new file");
-        writer
-            .append_with(|| 7, |_| crash("c1".to_owned()))
-            .expect("an entry");
+        let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
+        append(7).expect("an entry");
         let text = std::fs::read_to_string(&path).expect("the file");
-        assert!(
-            text.ends_with("}\n") && text.contains("\"t_ns\":7"),
-            "{text}"
-        );
-        assert_eq!(
-            writer
-                .append_with(|| 3, |_| crash("c2".to_owned()))
-                .expect("an entry"),
-            7
-        );
+        let whole = text.ends_with("}\n");
+        assert!(whole && text.contains("\"t_ns\":7"), "{text}");
+        assert_eq!(append(3).expect("an entry"), 7);
     }
 
     #[test]
@@ -211,14 +200,11 @@ mod tests {
         let full = Path::new("/dev/full");
         let file = OpenOptions::new().append(true).open(full);
         let writer = HistoryWriter::over(full, file.expect("/dev/full"));
-        let first = writer.append_with(|| 1, |_| crash("c1".to_owned()));
+        let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
+        let (first, second) = (append(1).expect_err("full"), append(2).expect_err("broken"));
+        assert!(matches!(first, HistoryWriteError::Io { .. }), "{first:?}");
         assert!(
-            matches!(first, Err(HistoryWriteError::Io { .. })),
-            "{first:?}"
-        );
-        let second = writer.append_with(|| 2, |_| crash("c1".to_owned()));
-        assert!(
-            matches!(second, Err(HistoryWriteError::Broken { .. })),
+            matches!(second, HistoryWriteError::Broken { .. }),
             "{second:?}"
         );
         assert_eq!(writer.lines(), 0);

@@ -36,11 +36,8 @@ impl Intervals {
                 histograms[at.min(last)].push((duration_ns, times));
             }
         }
-        let mut any = false;
-        for histogram in &mut histograms {
-            crate::hdr::coarse::round(histogram);
-            any |= !histogram.is_empty();
-        }
+        histograms.iter_mut().for_each(crate::hdr::coarse::round);
+        let any = histograms.iter().any(|histogram| !histogram.is_empty());
         any.then_some(Self {
             interval_ns,
             histograms,
@@ -50,21 +47,19 @@ impl Intervals {
     /// The value that a share of each interval's durations does not exceed, 0.0 to 1.0, which is the longest; `None` where nothing ended, and where so few
     /// did that less than one is beyond the share.
     pub fn quantile(&self, share: f64) -> Vec<Option<u64>> {
-        self.histograms
-            .iter()
-            .map(|histogram| {
-                let all: u64 = histogram.iter().map(|(_, times)| *times).sum();
-                if all == 0 || (share < 1.0 && (1.0 - share) * (all as f64) < 1.0) {
-                    return None;
-                }
-                let wanted = ((share * all as f64).ceil() as u64).max(1);
-                let mut seen = 0;
-                histogram.iter().find_map(|(value, times)| {
-                    seen += times;
-                    (seen >= wanted).then_some(*value)
-                })
+        let quantile = |histogram: &Vec<(u64, u64)>| {
+            let all: u64 = histogram.iter().map(|(_, times)| *times).sum();
+            if all == 0 || (share < 1.0 && (1.0 - share) * (all as f64) < 1.0) {
+                return None;
+            }
+            let wanted = ((share * all as f64).ceil() as u64).max(1);
+            let mut seen = 0;
+            histogram.iter().find_map(|(value, times)| {
+                seen += times;
+                (seen >= wanted).then_some(*value)
             })
-            .collect()
+        };
+        self.histograms.iter().map(quantile).collect()
     }
 }
 

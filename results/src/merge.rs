@@ -1,8 +1,8 @@
 //! Joins several runs into one that holds all of their parts, for `merge` and for a report over many.
 
-use std::collections::BTreeSet;
+use itertools::Itertools;
 
-use crate::compare::{differences, row_key, row_load, scenario_key};
+use crate::compare::{differences, first_few, row_key, row_load, scenario_key};
 use crate::run::{PartRan, Run, ScenarioResult};
 
 /// Why runs cannot be joined.
@@ -27,7 +27,6 @@ pub enum MergeError {
 /// Whether all runs were made from the plan of the first, as far as they say themselves: the same command, and the same scenarios with
 /// the same seeds, kinds, durabilities and expectations, and the same rows under the same load. Machines, versions and times may differ.
 pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
-    const SHOWN: usize = 5;
     let Some((base, others)) = runs.split_first() else {
         return Err(MergeError::Nothing);
     };
@@ -47,15 +46,10 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
         let mut reasons = only(&a, &b, &base.run);
         reasons.extend(only(&b, &a, &other.run));
         if !reasons.is_empty() {
-            let more = reasons.len().saturating_sub(SHOWN);
-            reasons.truncate(SHOWN);
-            if more > 0 {
-                reasons.push(format!("and {more} more"));
-            }
             return Err(MergeError::OtherPlan {
                 base: base.run.clone(),
                 other: other.run.clone(),
-                reasons,
+                reasons: first_few(reasons),
             });
         }
     }
@@ -66,32 +60,23 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
 fn parts(run: &Run) -> Vec<String> {
     let mut parts = vec![format!("the command {}", run.command)];
     for result in &run.scenarios {
-        let expected: Vec<String> = result
-            .expected
-            .iter()
-            .map(|(class, state)| format!("{class} {state}"))
-            .collect();
+        let expected = result.expected.iter();
+        let expected = expected.map(|(class, state)| format!("{class} {state}"));
         parts.push(format!(
             "{}, kind {}, durability {}, seed {}, expected {}",
             scenario_key(result),
             result.kind,
             result.durability,
             result.seed,
-            expected.join(" and ")
+            expected.format(" and ")
         ));
     }
     for row in &run.rows {
-        let load: Vec<String> = row_load(row)
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        parts.push(format!(
-            "{}, rounds {}, {}",
-            row_key(row),
-            row.rounds,
-            load.join(", ")
-        ));
+        let mut load = row_load(row);
+        load.retain(|(_, value)| !value.is_empty());
+        let load = load.iter().map(|(name, value)| format!("{name} {value}"));
+        let (key, load) = (row_key(row), load.format(", "));
+        parts.push(format!("{key}, rounds {}, {load}", row.rounds));
     }
     parts
 }
@@ -111,8 +96,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         let part = run.part.as_ref()?;
         Some(PartRan::of(part, &run.meta.environment.host))
     });
-    let mut ran: Vec<PartRan> = ran.collect();
-    ran.sort_by_key(|ran| ran.part);
+    let ran = ran.sorted_by_key(|ran| ran.part).collect();
     let mut runs = runs.into_iter().zip(origins);
     let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
     if several {
@@ -122,18 +106,15 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     whole.run = run.to_owned();
     for (mut part, origin) in runs {
         let name = part.run.clone();
-        whole
-            .differences
-            .extend(differences(&whole, &part, &[], &[]));
+        let differing = differences(&whole, &part, &[], &[]);
+        whole.differences.extend(differing);
         name_parts(&mut part, &name, &origin);
-        let made = |run: &Run| {
-            let (meta, machine) = (&run.meta, &run.meta.environment);
-            let program = (meta.version.clone(), meta.commit.clone());
-            let machine_is = (machine.host.clone(), machine.cpu.clone(), machine.cores);
-            (program, machine_is, machine.servers.clone())
+        let machine = |run: &Run| {
+            let on = run.meta.environment.clone();
+            (on.host, on.cpu, on.cores, on.servers)
         };
-        let alike = made(&whole) == made(&part);
-        if !alike {
+        let program = |run: &Run| (run.meta.version.clone(), run.meta.commit.clone());
+        if machine(&whole) != machine(&part) || program(&whole) != program(&part) {
             whole.warnings.push(format!(
                 "{name} was made on another machine, with other servers or another version: do not compare its figures with the others"
             ));
@@ -150,12 +131,11 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         whole.warnings.append(&mut part.warnings);
         if let Some(more) = part.audit.take() {
             let audit = whole.audit.get_or_insert_default();
-            match whole.part.is_some() {
-                true => audit.join(*more),
-                false => {
-                    audit.subjects.extend(more.subjects);
-                    audit.regressions.extend(more.regressions);
-                }
+            if whole.part.is_some() {
+                audit.join(*more);
+            } else {
+                audit.subjects.extend(more.subjects);
+                audit.regressions.extend(more.regressions);
             }
         }
         whole.partial |= part.partial;
@@ -177,13 +157,10 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
 
 /// The machines' names if they tell the runs apart, else the runs' own.
 fn origins(runs: &[Run]) -> Vec<String> {
-    let hosts: Vec<&str> = runs
-        .iter()
-        .map(|run| run.meta.environment.host.as_str())
-        .collect();
-    let distinct: BTreeSet<&&str> = hosts.iter().filter(|host| !host.is_empty()).collect();
-    if distinct.len() == runs.len() {
-        return hosts.into_iter().map(str::to_owned).collect();
+    let host = |run: &Run| run.meta.environment.host.clone();
+    let named = runs.iter().map(host).filter(|host| !host.is_empty());
+    if named.unique().count() == runs.len() {
+        return runs.iter().map(host).collect();
     }
     runs.iter().map(|run| run.name().to_owned()).collect()
 }
@@ -198,22 +175,17 @@ pub fn beside(run: &str, dir: &str) -> String {
 
 /// What says where it is from only by its place gets the run's name.
 fn name_parts(run: &mut Run, name: &str, origin: &str) {
-    for row in &mut run.rows {
-        if row.origin.is_empty() {
-            row.origin = origin.to_owned();
-        }
+    let of_rows = run.rows.iter_mut().map(|row| &mut row.origin);
+    let of_scenarios = run.scenarios.iter_mut().map(|result| &mut result.origin);
+    for own in of_rows.chain(of_scenarios).filter(|own| own.is_empty()) {
+        *own = origin.to_owned();
     }
     for result in &mut run.scenarios {
-        if result.origin.is_empty() {
-            result.origin = origin.to_owned();
-        }
         result.dir = beside(name, &result.dir);
     }
     let audited = run.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
-    for tried in audited
-        .flat_map(|subject| &mut subject.scenarios)
-        .flat_map(|one| &mut one.runs)
-    {
+    let audited = audited.flat_map(|subject| &mut subject.scenarios);
+    for tried in audited.flat_map(|one| &mut one.runs) {
         tried.dir = beside(name, &tried.dir);
         if let Some(twin) = &mut tried.twin {
             twin.dir = beside(name, &twin.dir);
@@ -228,7 +200,7 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
 mod tests {
     use super::*;
     use crate::run::BenchRow;
-    use crate::samples;
+    use crate::samples::{self, says};
 
     fn part(name: &str, as_expected: Option<bool>) -> Run {
         let scenario = ScenarioResult {
@@ -309,13 +281,8 @@ mod tests {
             run
         };
         assert_eq!(same_plan(&[seeded("a", 7), seeded("b", 7)]), Ok(()));
-        let message = same_plan(&[seeded("a", 7), seeded("b", 8)])
-            .expect_err("other seeds")
-            .to_string();
-        assert!(
-            message.contains("only in a: failover") && message.contains("seed 8"),
-            "{message}"
-        );
+        let error = same_plan(&[seeded("a", 7), seeded("b", 8)]).expect_err("other seeds");
+        says(&error.to_string(), &["only in a: failover", "seed 8"]);
         let mut twice = seeded("b", 7);
         twice.scenarios.push(twice.scenarios[0].clone());
         assert!(same_plan(&[seeded("a", 7), twice]).is_err());

@@ -7,12 +7,10 @@ pub fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> Str
 
 /// The nearest known word: one letter in three may differ, and two that changed places are one.
 pub fn word<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    known
-        .into_iter()
-        .map(|word| (strsim::damerau_levenshtein(found, word), word))
-        .filter(|(distance, word)| *distance <= (word.len().max(found.len()) / 3).max(1))
-        .min()
-        .map(|(_, word)| word)
+    let known = known.into_iter();
+    let far = known.map(|word| (strsim::damerau_levenshtein(found, word), word));
+    let near = far.filter(|(far, word)| *far <= (word.len().max(found.len()) / 3).max(1));
+    near.min().map(|(_, word)| word)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How long callers waited in an open loop, before a fault, from it until recovery, and after: each timed from when it was due, and those who
 //! got nothing counted too.
 
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::run::FaultSpan;
@@ -80,10 +81,7 @@ impl OpenLoop {
         let over = faults.iter().map(|fault| over_ns(fault, waits));
         let over = over.collect::<Option<Vec<u64>>>();
         let recovered_ns = over.and_then(|over| over.into_iter().max());
-        let (from, to) = (
-            fault_ns.unwrap_or(u64::MAX),
-            recovered_ns.unwrap_or(u64::MAX),
-        );
+        let [from, to] = [fault_ns, recovered_ns].map(|ns| ns.unwrap_or(u64::MAX));
         let due = |which: &dyn Fn(u64) -> bool| Waits::of(waits.iter().filter(|w| which(w.due_ns)));
         let granted = waits.iter().filter(|wait| wait.granted).count();
         Some(Self {
@@ -99,9 +97,8 @@ impl OpenLoop {
 
     /// All of them that there are.
     pub fn parts(&self) -> impl Iterator<Item = &Waits> {
-        [&self.before, &self.during, &self.after]
-            .into_iter()
-            .flatten()
+        let all = [&self.before, &self.during, &self.after];
+        all.into_iter().flatten()
     }
 }
 
@@ -116,15 +113,12 @@ fn over_ns(fault: &FaultSpan, waits: &[Wait]) -> Option<u64> {
 
 impl Waits {
     fn of<'w>(waits: impl Iterator<Item = &'w Wait>) -> Option<Self> {
-        let (mut seen, mut granted) = (Vec::new(), Vec::new());
-        for wait in waits {
-            seen.push(wait.waited_ns);
-            if wait.granted {
-                granted.push(wait.waited_ns);
-            }
-        }
-        seen.sort_unstable();
-        granted.sort_unstable();
+        let waits: Vec<&Wait> = waits
+            .sorted_unstable_by_key(|wait| wait.waited_ns)
+            .collect();
+        let seen: Vec<u64> = waits.iter().map(|wait| wait.waited_ns).collect();
+        let granted = waits.iter().filter(|wait| wait.granted);
+        let granted: Vec<u64> = granted.map(|wait| wait.waited_ns).collect();
         let longest_ns = *seen.last()?;
         let enough = (1.0 - SHARE) * seen.len() as f64 >= 1.0 - 1e-9;
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);
@@ -173,17 +167,14 @@ mod tests {
         OpenLoop::of(100.0, 1_000 * MS, &callers(waits), faults).expect("callers")
     }
 
-    fn length(ms: u64, more: bool) -> Length {
-        let ns = ms * MS;
+    fn exactly(ms: u64) -> Length {
+        let (ns, more) = (ms * MS, false);
         Length { ns, more }
     }
 
-    fn exactly(ms: u64) -> Length {
-        length(ms, false)
-    }
-
     fn more_than(ms: u64) -> Length {
-        length(ms, true)
+        let (ns, more) = (ms * MS, true);
+        Length { ns, more }
     }
 
     #[test]

@@ -64,9 +64,8 @@ impl OverTime {
             return None;
         }
         let owners = owners.into_iter();
-        let owners = owners
-            .map(|(owner, grants)| (owner.to_owned(), grants))
-            .collect();
+        let owners = owners.map(|(owner, grants)| (owner.to_owned(), grants));
+        let owners = owners.collect();
         let took = asked.filter_map(|acquire| {
             let granted_ns = acquire.granted_ns?;
             Some((granted_ns, granted_ns - acquire.called_ns, 1))
@@ -100,9 +99,8 @@ pub fn jain(counts: impl Iterator<Item = f64>) -> Option<f64> {
 /// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean of all: 1 is even, 0 is a client
 /// that got nothing. `None` with fewer than two clients, and where none got anything.
 pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
-    let (grants, askers) = clients.iter().fold((0, 0), |(grants, askers), client| {
-        (grants + client.0, askers + client.1)
-    });
+    let grants: u64 = clients.iter().map(|client| client.0).sum();
+    let askers: u32 = clients.iter().map(|client| client.1).sum();
     if clients.len() < 2 || grants == 0 {
         return None;
     }
@@ -128,11 +126,8 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     }
     let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let rest: u32 = sorted
-        .split_off(OWNERS_MAX - 1)
-        .iter()
-        .map(|one| one.1)
-        .sum();
+    let rest = sorted.split_off(OWNERS_MAX - 1);
+    let rest = rest.iter().map(|one| one.1).sum();
     sorted.push(("others".to_owned(), rest));
     sorted.into_iter().collect()
 }

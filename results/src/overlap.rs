@@ -94,7 +94,12 @@ pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Ove
     join(&mut holds);
     let mut found = Overlaps::default();
     for holds in holds.chunk_by(|a, b| a.lock == b.lock) {
-        Sweep::new(holds, holds.first().and_then(|hold| limit(hold.lock))).run(&mut found);
+        let sweep = Sweep {
+            holds,
+            limit: limit(holds[0].lock),
+            ..Sweep::default()
+        };
+        sweep.run(&mut found);
     }
     found
 }
@@ -160,6 +165,7 @@ impl Hasher for Multiplied {
 }
 
 /// The holds of one lock that last at the sweep's instant, by class, ordered by their ends.
+#[derive(Default)]
 struct Sweep<'a> {
     holds: &'a [Hold],
     limit: Option<u64>,
@@ -171,19 +177,7 @@ struct Sweep<'a> {
     own: OfOwners<u64>,
 }
 
-impl<'a> Sweep<'a> {
-    fn new(holds: &'a [Hold], limit: Option<u64>) -> Self {
-        Self {
-            holds,
-            limit,
-            alone: BTreeSet::new(),
-            reading: BTreeSet::new(),
-            permits: BTreeSet::new(),
-            permits_held: 0,
-            own: OfOwners::default(),
-        }
-    }
-
+impl Sweep<'_> {
     fn run(mut self, found: &mut Overlaps) {
         for (index, hold) in self.holds.iter().enumerate() {
             self.expire(hold.from_ns);
@@ -217,10 +211,7 @@ impl<'a> Sweep<'a> {
             lock: hold.lock,
             from_ns: hold.from_ns,
             to_ns,
-            earlier: self
-                .holds
-                .get(other)
-                .map_or(hold.grant, |other| other.grant),
+            earlier: self.holds.get(other).unwrap_or(hold).grant,
             later: hold.grant,
         });
     }
@@ -241,9 +232,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn weight(&self, index: usize) -> u64 {
-        self.holds
-            .get(index)
-            .map_or(0, |hold| u64::from(hold.weight))
+        u64::from(self.holds[index].weight)
     }
 
     /// How many lasting holds conflict with a new one, and the one of them that lasts longest.
@@ -252,10 +241,8 @@ impl<'a> Sweep<'a> {
         let mut longest: Option<(u64, usize)> = None;
         let mut look = |set: &BTreeSet<(u64, usize)>, own: u64| {
             pairs += set.len() as u64 - own;
-            let other = set.iter().rev().find(|(_, index)| {
-                let other = self.holds.get(*index);
-                !other.is_some_and(|other| nest(hold, other))
-            });
+            let mut latest = set.iter().rev();
+            let other = latest.find(|(_, index)| !nest(hold, &self.holds[*index]));
             longest = longest.max(other.copied());
         };
         if !self.alone.is_empty() {

@@ -1,7 +1,9 @@
 //! Whether runs are all parts of one plan, and what is missing where they are not.
 
+use itertools::Itertools;
+
 use crate::merge::MergeError;
-use crate::run::{Part, Run};
+use crate::run::{Meta, Part, Run, Share};
 
 /// What is asked of a run that is a part.
 struct Of<'a> {
@@ -23,12 +25,11 @@ pub struct Whole {
 /// # Errors
 /// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given twice, and where only some are parts.
 pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
-    let mut parts: Vec<Of<'_>> = Vec::new();
-    for run in runs {
-        if let Some(part) = &run.part {
-            parts.push(Of { run, part });
-        }
-    }
+    let parts = runs.iter().filter_map(|run| {
+        let part = run.part.as_ref()?;
+        Some(Of { run, part })
+    });
+    let parts: Vec<Of<'_>> = parts.collect();
     let Some(base) = parts.first() else {
         return Ok(None);
     };
@@ -44,43 +45,30 @@ pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
         if let Some(reason) = differs(base, run, part) {
             return Err(refused(run, reason));
         }
-        if let Some(twin) = parts[..at]
-            .iter()
-            .find(|twin| twin.part.index == part.index)
-        {
-            let twice = format!(
-                "part {} of {} is {} already",
-                part.index, part.of, twin.run.run
-            );
+        let mut before = parts[..at].iter();
+        if let Some(twin) = before.find(|twin| twin.part.index == part.index) {
+            let (index, of, twin) = (part.index, part.of, &twin.run.run);
+            let twice = format!("part {index} of {of} is {twin} already");
             return Err(refused(run, twice));
         }
     }
     let mut missing = Vec::new();
     for index in 0..base.part.of {
         let there = parts.iter().find(|of| of.part.index == index);
-        let lacks: Vec<String> = base
-            .part
-            .plan
-            .iter()
-            .filter(|share| share.part == index)
-            .filter(|share| !there.is_some_and(|of| tried(of, &share.name, share.seed)))
-            .map(|share| format!("{} (seed {})", share.name, share.seed))
-            .collect();
-        let (what, lacks) = match there {
-            None => ("is missing", lacks.join(", ")),
-            Some(of) if of.part.exit_code.is_none() || of.run.partial => {
-                ("did not end", lacks.join(", "))
-            }
+        let what = match there {
+            None => "is missing",
+            Some(of) if of.part.exit_code.is_none() || of.run.partial => "did not end",
             Some(_) => continue,
         };
-        let lacks = match lacks.as_str() {
+        let own = base.part.plan.iter().filter(|share| share.part == index);
+        let lacks = own.filter(|share| !there.is_some_and(|of| tried(of, share)));
+        let mut lacks = lacks.map(|share| format!("{} (seed {})", share.name, share.seed));
+        let lacks = match lacks.join(", ").as_str() {
             "" => "nothing that it had to run".to_owned(),
             some => some.to_owned(),
         };
-        missing.push(format!(
-            "part {index} of {} {what}: without {lacks}",
-            base.part.of
-        ));
+        let of = base.part.of;
+        missing.push(format!("part {index} of {of} {what}: without {lacks}"));
     }
     let ended = parts.iter().filter(|of| !of.run.partial);
     Ok(Some(Whole {
@@ -92,38 +80,36 @@ pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
 /// What two parts do not have in common, if anything.
 fn differs(base: &Of<'_>, run: &Run, part: &Part) -> Option<String> {
     let (a, b) = (&base.run.meta, &run.meta);
+    let version = |meta: &Meta| format!("{} {}", meta.version, meta.commit);
+    let [seeds, of] = [[a.seed, b.seed], [base.part.of, part.of].map(u64::from)];
     let pairs = [
-        ("command", base.run.command.clone(), run.command.clone()),
-        ("seed", a.seed.to_string(), b.seed.to_string()),
         (
-            "version",
-            format!("{} {}", a.version, a.commit),
-            format!("{} {}", b.version, b.commit),
+            "command",
+            [&base.run.command, &run.command].map(String::clone),
         ),
-        (
-            "number of parts",
-            base.part.of.to_string(),
-            part.of.to_string(),
-        ),
+        ("seed", seeds.map(|seed| seed.to_string())),
+        ("version", [version(a), version(b)]),
+        ("number of parts", of.map(|of| of.to_string())),
     ];
-    let differing = pairs.into_iter().find(|(_, one, two)| one != two);
-    if let Some((what, one, two)) = differing {
+    let differing = pairs.into_iter().find(|(_, [one, two])| one != two);
+    if let Some((what, [one, two])) = differing {
         return Some(format!("{what}: {one} and {two}"));
     }
     let same = base.part.plan == part.plan;
     (!same).then(|| "their plans list other scenarios or seeds".to_owned())
 }
 
-/// Whether a part has a result of a scenario.
-fn tried(of: &Of<'_>, name: &str, seed: u64) -> bool {
+/// Whether a part has the result of a share.
+fn tried(of: &Of<'_>, Share { name, seed, .. }: &Share) -> bool {
     let mut results = of.run.scenarios.iter();
-    results.any(|result| result.name == name && result.seed == seed)
+    results.any(|result| result.name == *name && result.seed == *seed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Meta, ScenarioResult, Share};
+    use crate::run::ScenarioResult;
+    use crate::samples::says;
 
     /// Part `index` of two: `a` belongs to the first, `b` to the second.
     fn part(index: u32, exit_code: Option<u8>) -> Run {
@@ -160,71 +146,36 @@ mod tests {
 
     #[test]
     fn a_part_that_is_missing_or_did_not_end_is_named_with_what_it_had_to_run() {
-        let found = whole(&[part(0, Some(0))])
-            .expect("one plan")
-            .expect("a part");
-        assert_eq!(
-            found.missing,
-            ["part 1 of 2 is missing: without b (seed 7)"]
-        );
+        let parts = |runs: &[Run]| whole(runs).expect("one plan").expect("parts");
+        let missing = "part 1 of 2 is missing: without b (seed 7)";
+        assert_eq!(parts(&[part(0, Some(0))]).missing, [missing]);
         let mut killed = part(1, None);
         killed.scenarios.clear();
-        let found = whole(&[part(0, Some(0)), killed])
-            .expect("one plan")
-            .expect("parts");
-        assert_eq!(
-            found.missing,
-            ["part 1 of 2 did not end: without b (seed 7)"]
-        );
+        let found = parts(&[part(0, Some(0)), killed]);
+        let killed = "part 1 of 2 did not end: without b (seed 7)";
+        assert_eq!(found.missing, [killed]);
         assert_eq!(found.exit_codes, [0]);
     }
 
     #[test]
     fn parts_of_different_plans_are_refused() {
-        let refused = |change: &dyn Fn(&mut Run)| {
+        fn part_of(run: &mut Run) -> &mut Part {
+            run.part.as_mut().expect("a part")
+        }
+        type Change = (fn(&mut Run), &'static str);
+        let changes: [Change; 6] = [
+            (|run| run.meta.seed = 8, "seed: 0 and 8"),
+            (|run| run.meta.version = "9".to_owned(), "version"),
+            (|run| part_of(run).of = 3, "number of parts"),
+            (|run| part_of(run).plan.clear(), "plans"),
+            (|run| part_of(run).index = 0, "already"),
+            (|run| run.part = None, "no part"),
+        ];
+        for (change, word) in changes {
             let mut other = part(1, Some(0));
             change(&mut other);
             let error = whole(&[part(0, Some(0)), other]).expect_err("another plan");
-            error.to_string()
-        };
-        let part_of = |run: &mut Run| run.part.clone().expect("a part");
-        for (change, word) in [
-            (
-                &(|run: &mut Run| run.meta.seed = 8) as &dyn Fn(&mut Run),
-                "seed: 0 and 8",
-            ),
-            (&|run| run.meta.version = "9".to_owned(), "version"),
-            (
-                &|run| {
-                    run.part = Some(Part {
-                        of: 3,
-                        ..part_of(run)
-                    })
-                },
-                "number of parts",
-            ),
-            (
-                &|run| {
-                    run.part = Some(Part {
-                        plan: Vec::new(),
-                        ..part_of(run)
-                    })
-                },
-                "plans",
-            ),
-            (
-                &|run| {
-                    run.part = Some(Part {
-                        index: 0,
-                        ..part_of(run)
-                    })
-                },
-                "already",
-            ),
-            (&|run| run.part = None, "no part"),
-        ] {
-            let why = refused(change);
-            assert!(why.contains(word), "{word}: {why}");
+            says(&error.to_string(), &[word]);
         }
     }
 }

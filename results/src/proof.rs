@@ -1,5 +1,6 @@
 //! What a hostile reader is shown of the gravest anomaly: a picture of it, and the few lines that prove it.
 
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Call, Entry, Event, Line, Phase};
@@ -38,18 +39,14 @@ impl Proof {
     pub fn text(&self) -> String {
         let mut out = drawn(&self.timeline);
         if !self.slice.is_empty() {
-            let most = if self.shortest {
-                ", none of which can be left out"
-            } else {
-                ""
+            let most = match self.shortest {
+                true => ", none of which can be left out",
+                false => "",
             };
-            out.push_str(&format!(
-                "what convicts: {} of {} lines{most}\n",
-                self.slice.len(),
-                units::count(self.of_lines)
-            ));
+            let (shown, all) = (self.slice.len(), units::count(self.of_lines));
+            out += &format!("what convicts: {shown} of {all} lines{most}\n");
             for line in self.slice.iter().take(MOST) {
-                out.push_str(&format!("  {}\n", in_words(line)));
+                out += &format!("  {}\n", in_words(line));
             }
             more(&mut out, self.slice.len(), "lines");
         }
@@ -65,13 +62,9 @@ fn more(out: &mut String, all: usize, what: &str) {
 
 /// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a fault.
 fn drawn(data: &TimelineData) -> String {
-    let mut out = format!(
-        "lock {}, {} intervals, {} to {}\n",
-        data.lock,
-        data.class,
-        units::instant(data.from_ns),
-        units::instant(data.to_ns)
-    );
+    let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
+    let (lock, class) = (&data.lock, &data.class);
+    let mut out = format!("lock {lock}, {class} intervals, {from} to {to}\n");
     let owners = data.owners();
     for (client, owner) in owners.iter().take(MOST) {
         let mut lane = Lane::new(data);
@@ -116,14 +109,11 @@ fn drawn(data: &TimelineData) -> String {
 }
 
 fn when(fault: &FaultBar) -> String {
-    match fault.to_ns {
-        Some(to_ns) => format!(
-            "  {}, healed {}",
-            units::instant(fault.from_ns),
-            units::instant(to_ns)
-        ),
-        None => format!("  {}, not healed", units::instant(fault.from_ns)),
-    }
+    let healed = match fault.to_ns {
+        Some(to_ns) => format!("healed {}", units::instant(to_ns)),
+        None => "not healed".to_owned(),
+    };
+    format!("  {}, {healed}", units::instant(fault.from_ns))
 }
 
 /// One line of the drawing.
@@ -163,10 +153,8 @@ impl<'a> Lane<'a> {
     fn labelled(&self, label: &str, after: &str) -> String {
         let label: String = label.chars().take(LABEL).collect();
         let line: String = self.cells.iter().collect();
-        format!("  {label:<LABEL$} |{line}|{after}")
-            .trim_end()
-            .to_owned()
-            + "\n"
+        let text = format!("  {label:<LABEL$} |{line}|{after}");
+        format!("{}\n", text.trim_end())
     }
 }
 
@@ -178,16 +166,11 @@ fn in_words(line: &str) -> String {
     let what = match entry {
         Entry::Call { id, call } => match call {
             Call::Acquire(ask) => {
-                let lease = ask
-                    .lease_ms
-                    .map_or("renewed".to_owned(), |ms| format!("{ms} ms"));
-                format!(
-                    "{}/{} asks for {} ({}, lease {lease})  [{id}]",
-                    ask.client,
-                    ask.owner,
-                    ask.names().join(", "),
-                    ask.kind
-                )
+                let (client, owner, kind) = (&ask.client, &ask.owner, &ask.kind);
+                let lease = ask.lease_ms.map(|ms| format!("{ms} ms"));
+                let lease = lease.unwrap_or("renewed".to_owned());
+                let names = ask.names().join(", ");
+                format!("{client}/{owner} asks for {names} ({kind}, lease {lease})  [{id}]")
             }
             Call::Extend {
                 grant, lease_ms, ..
@@ -205,14 +188,12 @@ fn in_words(line: &str) -> String {
                 accepted,
                 ..
             } => {
-                let mut words = format!("{grant} writes");
-                if let Some(token) = token {
-                    words.push_str(&format!(" with token {token}"));
-                }
-                if let (Some(read), Some(wrote)) = (read, wrote) {
-                    words.push_str(&format!(" {wrote}, having read {read}"));
-                }
-                words + if accepted { ": accepted" } else { ": refused" }
+                let token = token.map(|token| format!(" with token {token}"));
+                let wrote = wrote.zip(read);
+                let wrote = wrote.map(|(wrote, read)| format!(" {wrote}, having read {read}"));
+                let said = token.into_iter().chain(wrote).format("");
+                let ending = if accepted { "accepted" } else { "refused" };
+                format!("{grant} writes{said}: {ending}")
             }
             Event::Fault {
                 fault,
@@ -240,6 +221,7 @@ fn in_words(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::says;
     use crate::timeline::{HoldBar, OperationBar, Span};
 
     fn hold(client: &str, from_ns: u64, to_ns: u64) -> HoldBar {
@@ -294,15 +276,9 @@ mod tests {
         assert_eq!(marks(rows[1], '█') + marks(rows[1], '▾'), 48, "{text}");
         assert_eq!(marks(rows[2], '█'), 49, "{text}");
         assert_eq!(marks(rows[3], '*'), 25, "{text}");
-        assert!(
-            rows[4].contains("pause c1") && rows[4].contains("healed 0.290 s"),
-            "{text}"
-        );
-        assert!(rows[5].contains("1 of 1\u{202f}234 lines, none"), "{text}");
-        assert!(
-            rows[6].contains("0.200000 s  answered ok: c2/g1  [4]"),
-            "{text}"
-        );
+        says(rows[4], &["pause c1", "healed 0.290 s"]);
+        says(rows[5], &["1 of 1\u{202f}234 lines, none"]);
+        says(rows[6], &["0.200000 s  answered ok: c2/g1  [4]"]);
         assert!(rows.iter().all(|row| row.chars().count() <= 130), "{text}");
     }
 

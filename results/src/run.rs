@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
@@ -14,6 +15,7 @@ use crate::measures::{Measures, Sweep};
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
+use crate::units::enclosed;
 use crate::verdict::{State, Verdict, Verdicts};
 
 /// The version of the form of `run.json` that this build writes.
@@ -113,17 +115,9 @@ impl PartRan {
 
 impl fmt::Display for PartRan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PartRan {
-            part,
-            host,
-            had,
-            exit_code,
-        } = self;
-        write!(f, "part {part} on {host}: {had}")?;
-        match exit_code {
-            Some(_) => Ok(()),
-            None => f.write_str(", did not end"),
-        }
+        let (part, host, had) = (self.part, &self.host, &self.had);
+        let end = self.exit_code.map_or(", did not end", |_| "");
+        write!(f, "part {part} on {host}: {had}{end}")
     }
 }
 
@@ -531,23 +525,21 @@ impl Run {
         };
         let stated = match self.as_expected {
             Some(true) => Outcome::AsExpected,
-            // A run says no both for a failed and for an unknown scenario; the scenarios tell which.
-            Some(false) => match worst {
-                Some(Outcome::Unknown) => Outcome::Unknown,
-                _ => Outcome::NotAsExpected,
-            },
+            // A run says no both for a failed and for an unknown scenario; the scenarios say which.
+            Some(false) if worst == Some(Outcome::Unknown) => Outcome::Unknown,
+            Some(false) => Outcome::NotAsExpected,
             None => Outcome::None,
         };
-        let mut outcome = stated.max(worst.unwrap_or(Outcome::None));
-        if self.partial {
-            outcome = outcome.max(Outcome::Unknown);
+        let outcome = stated.max(worst.unwrap_or(Outcome::None));
+        match self.partial {
+            true => outcome.max(Outcome::Unknown),
+            false => outcome,
         }
-        outcome
     }
 }
 
 /// What came out, against what was expected; in order, the worst last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// Nothing was expected.
     None,
@@ -581,8 +573,8 @@ impl Outcome {
     }
 }
 
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.words())
     }
 }
@@ -591,8 +583,8 @@ impl Environment {
     /// Each server binary with its version.
     pub(crate) fn server_versions(&self) -> String {
         let servers = self.servers.iter();
-        let servers = servers.map(|(name, server)| format!("{name} {}", server.version));
-        servers.collect::<Vec<_>>().join(", ")
+        let versions = servers.map(|(name, server)| format!("{name} {}", server.version));
+        versions.format(", ").to_string()
     }
 }
 
@@ -608,11 +600,7 @@ impl BenchRow {
 
     /// The same behind its subject, for a sentence.
     pub fn title(&self) -> String {
-        let from = if self.origin.is_empty() {
-            String::new()
-        } else {
-            format!(", from {}", self.origin)
-        };
+        let from = enclosed(", from ", &self.origin, "");
         format!(
             "{} on {}, {}, {} tasks{from}",
             self.subject, self.topology, self.workload, self.tasks
@@ -629,35 +617,28 @@ impl FaultSpan {
 
 /// Behind a place the machine that it is from, where several runs were put together.
 pub(crate) fn with_origin(place: String, origin: &str) -> String {
-    if origin.is_empty() {
-        place
-    } else {
-        format!("{place} · {origin}")
-    }
+    place + &enclosed(" · ", origin, "")
 }
 
 impl ScenarioResult {
     /// The faults that left no evidence of an effect, each in a sentence.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = String> {
         let faults = self.faults.iter().filter(|fault| !fault.bit);
-        faults.map(|fault| {
-            format!(
-                "no evidence that the fault {} on {} took effect",
-                fault.fault,
-                fault.targets.join(" + ")
-            )
+        faults.map(|FaultSpan { fault, targets, .. }| {
+            let targets = targets.join(" + ");
+            format!("no evidence that the fault {fault} on {targets} took effect")
         })
     }
 
     /// Why the verdicts came out as they did. What holds for every verdict is said once.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let incomplete = self.incomplete.iter();
-        let mut reasons: Vec<String> = incomplete.map(|why| format!("incomplete: {why}")).collect();
-        for (class, verdict) in self.verdicts.iter() {
+        let incomplete = incomplete.map(|why| format!("incomplete: {why}"));
+        let of_verdicts = self.verdicts.iter().flat_map(|(class, verdict)| {
             let why = self.own_reasons(verdict);
-            reasons.extend(why.map(|why| format!("{class}: {why}")));
-        }
-        reasons
+            why.map(move |why| format!("{class}: {why}"))
+        });
+        incomplete.chain(of_verdicts).collect()
     }
 
     /// What a verdict alone says: its reasons, and its first anomaly.
@@ -672,14 +653,8 @@ impl ScenarioResult {
 
     /// Where it ran and with what: topology, subject, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let server = match self.server.as_str() {
-            "" => String::new(),
-            server => format!(" · {server}"),
-        };
-        with_origin(
-            format!("{} · {}{server}", self.topology, self.subject),
-            &self.origin,
-        )
+        let place = format!("{} · {}", self.topology, self.subject);
+        with_origin(with_origin(place, &self.server), &self.origin)
     }
 
     /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
@@ -715,8 +690,7 @@ impl ScenarioResult {
 
     /// Anomalies of `class` per minute of load; `None` without a load of known length.
     pub fn per_minute(&self, class: &str) -> Option<f64> {
-        let verdict = self.verdicts.get(class)?;
-        (self.load_ns > 0).then(|| verdict.count as f64 * 60e9 / self.load_ns as f64)
+        self.verdicts.get(class)?.rate_per_minute(self.load_ns)
     }
 }
 

@@ -52,6 +52,16 @@ pub(crate) fn scenario(name: &str, topology: &str, contract: State) -> ScenarioR
     result
 }
 
+/// Asserts that a text has all of these, in their order.
+#[track_caller]
+pub(crate) fn says(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let found = rest.split_once(part);
+        rest = found.unwrap_or_else(|| panic!("{part} in {text}")).1;
+    }
+}
+
 /// A run of these.
 pub(crate) fn run(name: &str, rows: Vec<BenchRow>, scenarios: Vec<ScenarioResult>) -> Run {
     Run {

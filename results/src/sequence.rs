@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools;
+
 use crate::history::{Call, End, Entry, Event, Line};
 use crate::run::ScenarioResult;
 use crate::units;
@@ -81,18 +83,12 @@ impl Sequence {
         let begun = result.faults.iter().filter(|f| f.injected_ns <= last_ns);
         let skipped = begun.clone().count().saturating_sub(FAULTS_MAX);
         for fault in begun.skip(skipped) {
-            let evidence = match fault.proof.as_str() {
-                "" => String::new(),
-                proof => format!(": {proof}"),
-            };
-            let begins = format!("{} begins{evidence}", fault.label());
+            let label = fault.label();
+            let evidence = units::enclosed(": ", &fault.proof, "");
+            let begins = format!("{label} begins{evidence}");
             drawn.note(fault.injected_ns, &fault.targets, begins);
             if let Some(healed_ns) = fault.healed_ns.filter(|ns| *ns <= last_ns) {
-                drawn.note(
-                    healed_ns,
-                    &fault.targets,
-                    format!("{} is healed", fault.label()),
-                );
+                drawn.note(healed_ns, &fault.targets, format!("{label} is healed"));
             }
         }
         drawn.violation(anomaly);
@@ -122,15 +118,12 @@ impl Sequence {
 
 /// Text that Mermaid takes as text: what it could read as markup is written by its number.
 fn plain(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            c if c.is_alphanumeric() || " .,:/()+->=_'×".contains(c) => out.push(c),
-            c if c.is_control() => out.push(' '),
-            c => out.push_str(&format!("#{};", u32::from(c))),
-        }
-    }
-    out
+    let safe = |c: char| match c {
+        c if c.is_alphanumeric() || " .,:/()+->=_'×".contains(c) => c.to_string(),
+        c if c.is_control() => " ".to_owned(),
+        c => format!("#{};", u32::from(c)),
+    };
+    text.chars().map(safe).collect()
 }
 
 /// Where a step happens, before columns have their places.
@@ -141,6 +134,7 @@ enum Place {
     Node(String),
 }
 
+/// When, where, how and what.
 type Draft = (u64, Vec<Place>, StepKind, String);
 
 #[derive(Default)]
@@ -157,26 +151,18 @@ impl Drawn {
         let t_ns = line.t_ns;
         match &line.entry {
             Entry::Call { id, call } => {
+                let lease = |ms: u64| units::duration(ms.saturating_mul(1_000_000));
                 let (caller, lease_ms, words) = match call {
-                    Call::Acquire(ask) => (
-                        format!("{}/{}", ask.client, ask.owner),
-                        ask.lease_ms,
-                        format!(
-                            "acquire {} ({}, {})",
-                            ask.names().join(", "),
-                            ask.kind,
-                            ask.lease_ms
-                                .map_or("lease renewed".to_owned(), |ms| format!(
-                                    "lease {}",
-                                    units::duration(ms.saturating_mul(1_000_000))
-                                ))
-                        ),
-                    ),
+                    Call::Acquire(ask) => {
+                        let (names, kind) = (ask.names().join(", "), &ask.kind);
+                        let lease = ask.lease_ms.map_or("renewed".to_owned(), lease);
+                        let words = format!("acquire {names} ({kind}, lease {lease})");
+                        (format!("{}/{}", ask.client, ask.owner), ask.lease_ms, words)
+                    }
                     Call::Extend {
                         grant, lease_ms, ..
                     } => {
-                        let lease = units::duration(lease_ms.saturating_mul(1_000_000));
-                        let words = format!("extend {grant} by {lease}");
+                        let words = format!("extend {grant} by {}", lease(*lease_ms));
                         (self.caller(grant), Some(*lease_ms), words)
                     }
                     Call::Release { grant } => {
@@ -212,30 +198,32 @@ impl Drawn {
                 let way = vec![Place::Servers, Place::Caller(caller)];
                 self.steps.push((t_ns, way, StepKind::Answer, words));
             }
-            Entry::Event(Event::Lost { grant, .. }) => {
-                let at = vec![Place::Caller(self.caller(grant))];
-                let words = format!("is notified that {grant} is lost");
-                self.steps.push((t_ns, at, StepKind::Note, words));
+            Entry::Event(event) => {
+                let (place, words) = match event {
+                    Event::Lost { grant, .. } => (
+                        Place::Caller(self.caller(grant)),
+                        format!("is notified that {grant} is lost"),
+                    ),
+                    Event::Write {
+                        grant, accepted, ..
+                    } => {
+                        let ending = if *accepted { "accepted" } else { "refused" };
+                        let words = format!("writes to the resource under {grant}: {ending}");
+                        (Place::Caller(self.caller(grant)), words)
+                    }
+                    Event::Crash { client } => {
+                        (Place::Node(client.clone()), format!("{client} dies"))
+                    }
+                    Event::Probe { lock, ok } => {
+                        let verb = if *ok { "take" } else { "refuse" };
+                        let words = format!("the servers {verb} a write to {lock}");
+                        (Place::Servers, words)
+                    }
+                    // Faults are drawn with their evidence, from the result.
+                    _ => return,
+                };
+                self.steps.push((t_ns, vec![place], StepKind::Note, words));
             }
-            Entry::Event(Event::Write {
-                grant, accepted, ..
-            }) => {
-                let at = vec![Place::Caller(self.caller(grant))];
-                let ending = if *accepted { "accepted" } else { "refused" };
-                let words = format!("writes to the resource under {grant}: {ending}");
-                self.steps.push((t_ns, at, StepKind::Note, words));
-            }
-            Entry::Event(Event::Crash { client }) => {
-                self.note(t_ns, std::slice::from_ref(client), format!("{client} dies"));
-            }
-            Entry::Event(Event::Probe { lock, ok }) => {
-                let verb = if *ok { "take" } else { "refuse" };
-                let words = format!("the servers {verb} a write to {lock}");
-                self.steps
-                    .push((t_ns, vec![Place::Servers], StepKind::Note, words));
-            }
-            // Faults are drawn with their evidence, from the result.
-            Entry::Event(_) => {}
         }
     }
 
@@ -253,13 +241,8 @@ impl Drawn {
 
     fn violation(&mut self, anomaly: &Anomaly) {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-        let mut inside: Vec<String> = Vec::new();
-        for grant in &anomaly.grants {
-            let caller = self.caller(grant);
-            if !inside.contains(&caller) {
-                inside.push(caller);
-            }
-        }
+        let inside = anomaly.grants.iter().map(|grant| self.caller(grant));
+        let inside: Vec<String> = inside.unique().collect();
         let long = match length_ns {
             0 => String::new(),
             ns => format!(" for {}", units::duration(ns)),
@@ -274,8 +257,8 @@ impl Drawn {
             true => vec![Place::Servers],
             false => inside.into_iter().map(Place::Caller).collect(),
         };
-        self.steps
-            .push((anomaly.from_ns, places, StepKind::Violation, words));
+        let step = (anomaly.from_ns, places, StepKind::Violation, words);
+        self.steps.push(step);
     }
 
     fn finish(mut self, anomaly: &Anomaly) -> Sequence {
@@ -285,14 +268,11 @@ impl Drawn {
         let omitted = self.steps.len().saturating_sub(STEPS_MAX);
         self.steps.truncate(STEPS_MAX);
         let places = || self.steps.iter().flat_map(|(_, places, _, _)| places);
-        let mut columns: Vec<String> = Vec::new();
-        for place in places() {
-            if let Place::Caller(name) = place
-                && !columns.contains(name)
-            {
-                columns.push(name.clone());
-            }
-        }
+        let callers = places().filter_map(|place| match place {
+            Place::Caller(name) => Some(name.clone()),
+            _ => None,
+        });
+        let mut columns: Vec<String> = callers.unique().collect();
         // A fault names a client, which may have several callers here, or a node.
         let of_client =
             |name: &str, column: &String| column == name || column.split('/').next() == Some(name);
@@ -312,18 +292,19 @@ impl Drawn {
                 Place::Node(name) => at != servers && of_client(name, column),
             };
             let all = columns.iter().enumerate();
-            let here = all.filter(|(at, column)| is(*at, column));
-            here.map(|(at, _)| at).collect()
+            all.filter(|(at, column)| is(*at, column))
+                .map(|(at, _)| at)
+                .collect()
         };
         let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
-            let at: Vec<usize> = places.iter().flat_map(spread).collect();
-            let between = match kind {
-                StepKind::Command | StepKind::Answer => (at.first().copied(), at.last().copied()),
-                _ => (at.iter().min().copied(), at.iter().max().copied()),
-            };
+            let mut at: Vec<usize> = places.iter().flat_map(spread).collect();
+            if !matches!(kind, StepKind::Command | StepKind::Answer) {
+                at.sort_unstable();
+            }
+            let end = |at: Option<&usize>| at.copied().unwrap_or(servers);
             Step {
                 t_ns: *t_ns,
-                between: (between.0.unwrap_or(servers), between.1.unwrap_or(servers)),
+                between: (end(at.first()), end(at.last())),
                 kind: *kind,
                 words: words.clone(),
             }
@@ -342,6 +323,7 @@ mod tests {
     use super::*;
     use crate::proof::Proof;
     use crate::run::FaultSpan;
+    use crate::samples::says;
 
     fn convicted() -> ScenarioResult {
         let mut result = ScenarioResult {
@@ -381,16 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn what_convicts_is_told_in_order_and_nothing_else() {
+    fn what_convicts_is_shown_in_order_and_nothing_else() {
         let sequence = Sequence::of(&convicted()).expect("a conviction");
         assert_eq!(
             sequence.columns,
             ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]
         );
-        let told: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
+        let shown: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
         use StepKind::{Answer, Command, Note, Violation};
         assert_eq!(
-            told,
+            shown,
             [
                 (Command, (0, 2)),
                 (Answer, (2, 0)),
@@ -411,20 +393,10 @@ mod tests {
     #[test]
     fn mermaid_gets_no_markup_from_outside() {
         let text = Sequence::of(&convicted()).expect("a conviction").mermaid();
-        assert!(
-            text.starts_with("sequenceDiagram\n    participant p0 as c1/t0\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains(
-                "Note over p3,p4: 0.150 s delay n1 -> n2 begins: 5 bytes#59; #60;harmed>\n"
-            ),
-            "{text}"
-        );
-        assert!(
-            text.contains("    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n"),
-            "{text}"
-        );
+        let head = "sequenceDiagram\n    participant p0 as c1/t0\n";
+        let fault = "Note over p3,p4: 0.150 s delay n1 -> n2 begins: 5 bytes#59; #60;harmed>\n";
+        let granted = "    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n";
+        says(&text, &[head, fault, granted]);
     }
 
     #[test]

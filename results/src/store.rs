@@ -11,12 +11,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use itertools::Itertools;
 use serde::Deserialize;
 
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::nearest;
-use crate::run::{BenchRow, Meta, Outcome, Run, SCHEMA, ScenarioResult};
+use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
+use crate::units::enclosed;
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -64,7 +66,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file is no run of this form.
-    #[error("{}:{line}:{column}: {}{message}", path.display(), at_field(field))]
+    #[error("{}:{line}:{column}: {}{message}", path.display(), enclosed("field `", field, "`: "))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -99,14 +101,6 @@ impl StoreError {
     fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { verb, path, source }
-    }
-}
-
-fn at_field(field: &str) -> String {
-    if field.is_empty() {
-        String::new()
-    } else {
-        format!("field `{field}`: ")
     }
 }
 
@@ -164,28 +158,22 @@ impl RunStore {
     /// file's name become `-`.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
-        let parts = [date, host, name].map(plain);
-        let parts: Vec<&str> = (parts.iter().map(String::as_str))
-            .filter(|part| !part.is_empty())
-            .collect();
-        let base = match parts.is_empty() {
-            true => "run".to_owned(),
-            false => parts.join("-"),
-        };
-        let mut number = 1_u32;
-        loop {
-            let name = match number {
-                1 => base.clone(),
-                _ => format!("{base}-{number}"),
-            };
-            let path = self.root.join(name);
-            // The creation itself is the test, so that two runs that start together cannot both have the name.
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(RunDir { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(StoreError::io("create", &path)(error)),
-            }
+        let parts = [date, host, name].into_iter().map(plain);
+        let mut base = parts.filter(|part| !part.is_empty()).join("-");
+        if base.is_empty() {
+            base.push_str("run");
         }
+        let mut path = self.root.join(&base);
+        let mut number = 1_u32;
+        // The creation itself is the test, so that two runs that start together cannot both have the name.
+        while let Err(error) = fs::create_dir(&path) {
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                return Err(StoreError::io("create", &path)(error));
+            }
+            number += 1;
+            path = self.root.join(format!("{base}-{number}"));
+        }
+        Ok(RunDir { path })
     }
 
     /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and is left out. An
@@ -210,11 +198,9 @@ impl RunStore {
     /// The directory of the newest run, by the start that it states.
     pub fn latest(&self) -> Result<PathBuf, StoreError> {
         let newest = self.list()?.into_iter().next();
-        newest
-            .map(|listing| listing.path)
-            .ok_or_else(|| StoreError::Empty {
-                root: self.root.clone(),
-            })
+        let root = || self.root.clone();
+        let newest = newest.ok_or_else(|| StoreError::Empty { root: root() })?;
+        Ok(newest.path)
     }
 
     /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in this order.
@@ -228,11 +214,7 @@ impl RunStore {
         }
         for candidate in [path.to_owned(), self.root.join(run)] {
             if !run.is_empty() && candidate.is_dir() {
-                return if candidate.join(RUN_FILE).is_file() {
-                    Ok(candidate)
-                } else {
-                    Err(StoreError::NotARun { path: candidate })
-                };
+                return RunDir::open(candidate).map(|dir| dir.path);
             }
         }
         let listings = self.list()?;
@@ -240,7 +222,7 @@ impl RunStore {
         Err(StoreError::NoSuchRun {
             name: run.to_owned(),
             root: self.root.clone(),
-            remedy: nearest.map_or(String::new(), |name| format!(" (did you mean '{name}'?)")),
+            remedy: enclosed(" (did you mean '", nearest.unwrap_or_default(), "'?)"),
         })
     }
 
@@ -268,24 +250,18 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
 /// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository as `results/run.schema.json`.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Run);
-    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
-    text.push('\n');
-    text
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
 /// A run from the contents of a `run.json`; `path` is only for the message.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = &bytes[..error.valid_up_to()];
+        let mut last_first = valid.rsplit(|byte| *byte == b'\n');
         StoreError::Damaged {
             path: path.to_owned(),
-            line: valid.iter().filter(|byte| **byte == b'\n').count() + 1,
-            column: valid
-                .iter()
-                .rev()
-                .take_while(|byte| **byte != b'\n')
-                .count()
-                + 1,
+            column: last_first.next().unwrap_or_default().len() + 1,
+            line: last_first.count() + 1,
             field: String::new(),
             message: "not UTF-8".to_owned(),
         }
@@ -303,20 +279,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> {
-    let json = &mut serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut *json).map_err(|error| {
-        let field = error.path().to_string();
-        (
-            if field == "." { String::new() } else { field },
-            error.into_inner(),
-        )
-    });
-    let whole = read.and_then(|run| {
-        json.end()
-            .map(|()| run)
-            .map_err(|error| (String::new(), error))
-    });
-    whole.map_err(|(field, error)| {
+    let damaged = |field: String, error: serde_json::Error| {
         let message = error.to_string();
         // The place is said once, in front, as compilers do.
         let place = format!(" at line {} column {}", error.line(), error.column());
@@ -324,10 +287,15 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, St
             path: path.to_owned(),
             line: error.line().max(1),
             column: error.column().max(1),
-            field,
+            field: if field == "." { String::new() } else { field },
             message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
         }
-    })
+    };
+    let json = &mut serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut *json);
+    let read = read.map_err(|error| damaged(error.path().to_string(), error.into_inner()))?;
+    json.end().map_err(|error| damaged(String::new(), error))?;
+    Ok(read)
 }
 
 #[derive(Deserialize)]
@@ -405,31 +373,23 @@ impl RunDir {
 }
 
 fn listing(path: &Path) -> Listing {
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own_ns = || {
-        let modified = fs::metadata(path.join(RUN_FILE))
-            .and_then(|data| data.modified())
-            .ok();
-        modified
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
-            .map_or(0, |since| since.as_nanos() as i128)
+        let modified = fs::metadata(path.join(RUN_FILE)).and_then(|data| data.modified());
+        let since = modified.ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(since.as_nanos() as i128)
     };
-    let (run, outcome) = match load_dir(path) {
-        Ok(run) => {
-            let outcome = run.outcome();
-            (run, Ok(outcome))
-        }
-        Err(error) => (Run::new("", "", Meta::default()), Err(error.to_string())),
+    let loaded = load_dir(path);
+    let outcome = match &loaded {
+        Ok(run) => Ok(run.outcome()),
+        Err(error) => Err(error.to_string()),
     };
+    let run = loaded.unwrap_or_default();
     let started = run.meta.started_at.parse::<jiff::Timestamp>();
     Listing {
-        name,
+        name: name.into_owned(),
         path: path.to_owned(),
-        order_ns: started.map_or_else(|_| own_ns(), jiff::Timestamp::as_nanosecond),
+        order_ns: started.map_or_else(|_| own_ns().unwrap_or(0), |at| at.as_nanosecond()),
         outcome,
         subjects: of_all(&run, |row| &row.subject, |result| &result.subject),
         topologies: of_all(&run, |row| &row.topology, |result| &result.topology),
@@ -446,35 +406,24 @@ fn of_all(
     of_row: impl Fn(&BenchRow) -> &String,
     of_scenario: impl Fn(&ScenarioResult) -> &String,
 ) -> BTreeSet<String> {
-    let rows = run.rows.iter().map(of_row);
-    rows.chain(run.scenarios.iter().map(of_scenario))
-        .cloned()
-        .collect()
+    let scenarios = run.scenarios.iter().map(of_scenario);
+    let all = run.rows.iter().map(of_row).chain(scenarios);
+    all.cloned().collect()
 }
 
 /// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.
 fn plain(name: &str) -> String {
-    let mapped: String = name
-        .chars()
-        .take(80)
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let other = |c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c);
+    let short: String = name.chars().take(80).collect();
+    let mapped = short.replace(other, "-");
     mapped.trim_matches(['.', '-']).to_owned()
 }
 
 /// A name with its last number apart, so that `x-10` comes after `x-9`.
 fn natural(name: &str) -> (String, u64) {
-    match name
-        .rsplit_once('-')
-        .map(|(base, number)| (base, number.parse::<u64>()))
-    {
-        Some((base, Ok(number))) => (base.to_owned(), number),
-        _ => (name.to_owned(), 1),
-    }
+    let numbered = name.rsplit_once('-').and_then(|(base, number)| {
+        let number = number.parse().ok()?;
+        Some((base.to_owned(), number))
+    });
+    numbered.unwrap_or_else(|| (name.to_owned(), 1))
 }

@@ -114,20 +114,25 @@ impl TimelineData {
             to_ns: anomaly.to_ns.max(anomaly.from_ns).saturating_add(margin_ns),
         };
         let middle_ns = anomaly.from_ns + length_ns / 2;
-        let in_window: Vec<HoldBar> = within(window, holds).cloned().collect();
-        let omitted = in_window.len().saturating_sub(MAX_BARS) as u64;
+        let holds = holds.iter();
+        let holds = holds.filter(|hold| window.meets(hold.from_ns, hold.to_ns));
+        let holds: Vec<HoldBar> = holds.cloned().collect();
         let spans = overlaps.iter();
         let spans = spans.filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
+        let faults = faults.iter();
+        let faults = faults.filter(|fault| window.meets(fault.from_ns, fault.to_ns));
         Self {
             lock: lock.to_owned(),
             class: class.to_owned(),
             from_ns: window.from_ns,
             to_ns: window.to_ns,
-            holds: nearest(in_window, middle_ns),
+            omitted: holds.len().saturating_sub(MAX_BARS) as u64,
+            holds: nearest(holds, middle_ns, |hold| {
+                (hold.from_ns, hold.to_ns, &hold.grant)
+            }),
             operations: Vec::new(),
             overlaps: spans.take(MAX_BARS).copied().collect(),
-            faults: within(window, faults).take(MAX_BARS).cloned().collect(),
-            omitted,
+            faults: faults.take(MAX_BARS).cloned().collect(),
         }
     }
 
@@ -148,9 +153,11 @@ impl TimelineData {
             from_ns: self.from_ns,
             to_ns: self.to_ns,
         };
-        operations.retain(|operation| operation.reaches(window));
+        operations.retain(|one| window.meets(one.from_ns, one.to_ns));
         let middle_ns = self.from_ns + self.to_ns.saturating_sub(self.from_ns) / 2;
-        self.operations = nearest(operations, middle_ns);
+        self.operations = nearest(operations, middle_ns, |one| {
+            (one.from_ns, one.to_ns, &one.grant)
+        });
         self
     }
 }
@@ -162,48 +169,18 @@ impl Span {
     }
 }
 
-/// What has a place in a window.
-trait Bar {
-    /// When it begins and ends, and its grant.
-    fn ends(&self) -> (u64, Option<u64>, &str);
-
-    fn reaches(&self, window: Span) -> bool {
-        let (from_ns, to_ns, _) = self.ends();
-        window.meets(from_ns, to_ns)
-    }
-}
-
-impl Bar for HoldBar {
-    fn ends(&self) -> (u64, Option<u64>, &str) {
-        (self.from_ns, self.to_ns, &self.grant)
-    }
-}
-
-impl Bar for OperationBar {
-    fn ends(&self) -> (u64, Option<u64>, &str) {
-        (self.from_ns, self.to_ns, &self.grant)
-    }
-}
-
-impl Bar for FaultBar {
-    fn ends(&self) -> (u64, Option<u64>, &str) {
-        (self.from_ns, self.to_ns, "")
-    }
-}
-
-fn within<B: Bar>(window: Span, bars: &[B]) -> impl Iterator<Item = &B> {
-    bars.iter().filter(move |bar| bar.reaches(window))
-}
+/// When a bar begins and ends, and its grant.
+type Ends<B> = fn(&B) -> (u64, Option<u64>, &str);
 
 /// At most [`MAX_BARS`], those nearest to an instant, in order of their start.
-fn nearest<B: Bar>(mut bars: Vec<B>, at_ns: u64) -> Vec<B> {
+fn nearest<B>(mut bars: Vec<B>, at_ns: u64, ends: Ends<B>) -> Vec<B> {
     let far = |bar: &B| {
-        let (from_ns, to_ns, _) = bar.ends();
+        let (from_ns, to_ns, _) = ends(bar);
         distance(at_ns, from_ns, to_ns)
     };
-    bars.sort_by(|a, b| (far(a), a.ends().2).cmp(&(far(b), b.ends().2)));
+    bars.sort_by(|a, b| (far(a), ends(a).2).cmp(&(far(b), ends(b).2)));
     bars.truncate(MAX_BARS);
-    bars.sort_by(|a, b| (a.ends().0, a.ends().2).cmp(&(b.ends().0, b.ends().2)));
+    bars.sort_by(|a, b| (ends(a).0, ends(a).2).cmp(&(ends(b).0, ends(b).2)));
     bars
 }
 
@@ -246,11 +223,7 @@ mod tests {
         );
         assert_eq!(data.omitted, 0);
         assert_eq!(data.overlaps, vec![anomaly]);
-        assert!(
-            data.holds
-                .windows(2)
-                .all(|pair| pair[0].from_ns <= pair[1].from_ns)
-        );
+        assert!(data.holds.is_sorted_by_key(|hold| hold.from_ns));
     }
 
     #[test]

@@ -35,27 +35,19 @@ pub fn figure(value: f64) -> String {
         return three_digits(value);
     }
     let digits = format!("{:.0}", value.abs());
-    let mut grouped = String::new();
+    let mut grouped = if value < 0.0 { "-" } else { "" }.to_owned();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index) % 3 == 0 {
             grouped.push('\u{202f}');
         }
         grouped.push(digit);
     }
-    if value < 0.0 {
-        format!("-{grouped}")
-    } else {
-        grouped
-    }
+    grouped
 }
 
 /// A count, thousands apart.
 pub fn count(value: u64) -> String {
-    if value < 1_000 {
-        value.to_string()
-    } else {
-        figure(value as f64)
-    }
+    figure(value as f64)
 }
 
 /// A size in bytes: `512 B`, `7.8 GiB`.
@@ -87,9 +79,22 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// `text` between two others; nothing where it is empty.
+pub(crate) fn enclosed(before: &str, text: &str, behind: &str) -> String {
+    match text {
+        "" => String::new(),
+        text => format!("{before}{text}{behind}"),
+    }
+}
+
 /// A noun for so many: `task` for one, `tasks` for any other number.
 pub fn plural(count: usize, noun: &str) -> String {
     format!("{noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// So many of a noun: `1 task`, `2 tasks`.
+pub(crate) fn several(count: usize, noun: &str) -> String {
+    format!("{count} {}", plural(count, noun))
 }
 
 #[cfg(test)]

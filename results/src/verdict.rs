@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::proof::Proof;
 
 /// A verdict's state. `Unknown` never passes.
+// In order, the worst last: the worse of two is the larger.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
 )]
@@ -97,20 +98,6 @@ pub fn meaning(class: &str) -> &'static str {
 }
 
 impl State {
-    /// The worse of two: violated before unknown before clean.
-    pub(crate) fn worse(self, other: Self) -> Self {
-        let rank = |state| match state {
-            Self::Clean => 0,
-            Self::Unknown => 1,
-            Self::Violated => 2,
-        };
-        if rank(other) > rank(self) {
-            other
-        } else {
-            self
-        }
-    }
-
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
         match self {
@@ -143,12 +130,15 @@ impl Verdict {
             other => {
                 let (limit, unit) = other.strip_prefix("at-most ")?.split_once('/')?;
                 let limit: f64 = limit.trim().parse().ok()?;
-                if unit.trim() != "min" || load_ns == 0 {
-                    return None;
-                }
-                Some(self.count as f64 * 60e9 / load_ns as f64 <= limit)
+                let rate = self.rate_per_minute(load_ns)?;
+                (unit.trim() == "min").then_some(rate <= limit)
             }
         }
+    }
+
+    /// Anomalies per minute of a load; `None` without a length.
+    pub(crate) fn rate_per_minute(&self, load_ns: u64) -> Option<f64> {
+        (load_ns > 0).then(|| self.count as f64 * 60e9 / load_ns as f64)
     }
 }
 
@@ -178,9 +168,8 @@ impl Verdicts {
 
     /// The verdict of a class by its name.
     pub fn get(&self, class: &str) -> Option<&Verdict> {
-        self.iter()
-            .find(|(name, _)| *name == class)
-            .map(|(_, verdict)| verdict)
+        let mut all = self.iter();
+        all.find_map(|(name, verdict)| (name == class).then_some(verdict))
     }
 }
 
@@ -206,16 +195,15 @@ mod tests {
     #[test]
     fn at_most_counts_by_the_minute() {
         let minute = 60_000_000_000;
-        assert_eq!(
-            verdict(State::Violated, 2).meets("at-most 2/min", minute),
-            Some(true)
-        );
-        assert_eq!(
-            verdict(State::Violated, 2).meets("at-most 2/min", minute / 2),
-            Some(false)
-        );
-        assert_eq!(verdict(State::Violated, 2).meets("at-most 2/min", 0), None);
-        assert_eq!(verdict(State::Violated, 2).meets("mostly", minute), None);
+        for (expected, load_ns, met) in [
+            ("at-most 2/min", minute, Some(true)),
+            ("at-most 2/min", minute / 2, Some(false)),
+            ("at-most 2/min", 0, None),
+            ("mostly", minute, None),
+        ] {
+            let found = verdict(State::Violated, 2).meets(expected, load_ns);
+            assert_eq!(found, met, "{expected} in {load_ns} ns");
+        }
     }
 
     #[test]
@@ -224,12 +212,9 @@ mod tests {
             liveness: verdict(State::Violated, 7),
             ..Verdicts::default()
         };
-        assert_eq!(
-            verdicts.get("liveness").map(|verdict| verdict.count),
-            Some(7)
-        );
-        assert_eq!(verdicts.get("belief").map(|verdict| verdict.count), Some(0));
-        assert!(verdicts.get("beleif").is_none());
+        let count = |class| verdicts.get(class).map(|verdict| verdict.count);
+        let counts = ["liveness", "belief", "beleif"].map(count);
+        assert_eq!(counts, [Some(7), Some(0), None]);
         assert!(CLASSES.iter().all(|class| !meaning(class).is_empty()));
     }
 }

@@ -1,15 +1,16 @@
 //! A scorecard: what each lock of an audit kept, scenario by scenario, with the runs that show it.
 
 mod outcome;
-mod regress;
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::outcome::{AuditOutcome, Score};
-pub use self::regress::{Regression, regressions, subjects_of};
+use crate::report::{again, command_line, machine};
 use crate::run::{BenchRow, Run};
 use crate::verdict::State;
 
@@ -150,40 +151,20 @@ impl AuditedScenario {
     pub fn add(&mut self, run: AuditedRun) {
         for (class, state) in &run.judged.verdicts {
             let worst = self.verdicts.entry(class.clone()).or_insert(*state);
-            *worst = worst.worse(*state);
+            *worst = std::cmp::max_by_key(*worst, *state, |state| *state as u8);
         }
         let at = self.runs.partition_point(|other| other.seed <= run.seed);
         self.runs.insert(at, run);
         let worst = self.runs.iter().map(|run| run.judged.outcome).max();
         self.outcome = worst.unwrap_or_default();
-        let of_worst = || {
-            self.runs
-                .iter()
-                .filter(|run| run.judged.outcome == self.outcome)
-        };
-        let why = of_worst().next().map_or("", |run| run.judged.why.as_str());
+        let runs = self.runs.iter();
+        let mut worst = runs.filter(|run| run.judged.outcome == self.outcome);
+        let why = worst.next().map_or("", |run| run.judged.why.as_str());
         self.why = match self.runs.len() {
             1 => why.to_owned(),
-            all => format!("in {} of {all} repeats: {why}", of_worst().count()),
+            all => format!("in {} of {all} repeats: {why}", worst.count() + 1),
         };
     }
-}
-
-impl Smallest {
-    /// What it is, in a line.
-    pub fn title(&self) -> String {
-        let how = match self.done {
-            true => "no smaller step convicts",
-            false => "the time for the search was over",
-        };
-        format!(
-            "The smallest scenario found that violates {} ({how})",
-            self.violates
-        )
-    }
-}
-
-impl AuditedScenario {
     /// The run that decided the outcome; `None` where nothing was tried.
     pub fn decisive(&self) -> Option<&AuditedRun> {
         let mut runs = self.runs.iter();
@@ -192,35 +173,40 @@ impl AuditedScenario {
 
     /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's directory.
     pub fn commands(&self, root: &str) -> Vec<String> {
-        let root = root.trim_end_matches('/');
-        let kept = self.decisive().map(|run| {
-            let words = ["locklab", "replay", &format!("{root}/{}", run.dir)].map(str::to_owned);
-            crate::report::command_line(&words)
-        });
+        let line = |command: &str, file: &str| {
+            let path = format!("{}/{file}", root.trim_end_matches('/'));
+            command_line(&["locklab", command, &path].map(str::to_owned))
+        };
+        let kept = self.decisive().map(|run| line("replay", &run.dir));
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
-        let small = self.smallest.as_ref().map(|small| {
-            let file = format!("{root}/{}", small.file);
-            crate::report::command_line(&["locklab", "chaos", &file].map(str::to_owned))
-        });
+        let small = self.smallest.as_ref();
+        let small = small.map(|small| line("chaos", &small.file));
         kept.into_iter().chain(again).chain(small).collect()
+    }
+}
+
+impl Smallest {
+    /// What it is, in a line.
+    pub fn title(&self) -> String {
+        let (violates, how) = match self.done {
+            true => (&self.violates, "no smaller step convicts"),
+            false => (&self.violates, "the time for the search was over"),
+        };
+        format!("The smallest scenario found that violates {violates} ({how})")
     }
 }
 
 impl AuditedSubject {
     /// Counts anew how its scenarios came out.
     pub fn count(&mut self) {
-        self.score = self
-            .scenarios
-            .iter()
-            .map(|scenario| scenario.outcome)
-            .collect();
+        let outcomes = self.scenarios.iter().map(|scenario| scenario.outcome);
+        self.score = outcomes.collect();
     }
 
     /// Its scenarios of an outcome.
     pub fn of(&self, outcome: AuditOutcome) -> impl Iterator<Item = &AuditedScenario> {
-        self.scenarios
-            .iter()
-            .filter(move |scenario| scenario.outcome == outcome)
+        let scenarios = self.scenarios.iter();
+        scenarios.filter(move |scenario| scenario.outcome == outcome)
     }
 }
 
@@ -228,20 +214,14 @@ impl Audit {
     /// Takes in another part of the same audit: scenarios and runs of a lock that both tried become one list.
     pub fn join(&mut self, other: Audit) {
         for subject in other.subjects {
-            let Some(own) = self
-                .subjects
-                .iter_mut()
-                .find(|own| own.name == subject.name)
-            else {
+            let mut own = self.subjects.iter_mut();
+            let Some(own) = own.find(|own| own.name == subject.name) else {
                 self.subjects.push(subject);
                 continue;
             };
             for scenario in subject.scenarios {
-                match own
-                    .scenarios
-                    .iter_mut()
-                    .find(|one| one.name == scenario.name)
-                {
+                let mut known = own.scenarios.iter_mut();
+                match known.find(|one| one.name == scenario.name) {
                     Some(same) => scenario.runs.into_iter().for_each(|run| same.add(run)),
                     None => own.scenarios.push(scenario),
                 }
@@ -253,37 +233,74 @@ impl Audit {
 
     /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
-        let mut names: Vec<&str> = Vec::new();
-        for scenario in self.subjects.iter().flat_map(|subject| &subject.scenarios) {
-            if !names.contains(&scenario.name.as_str()) {
-                names.push(&scenario.name);
-            }
-        }
-        let row = |name: &&str| -> Vec<Option<&AuditedScenario>> {
-            let of = |subject: &'_ AuditedSubject| {
-                subject.scenarios.iter().position(|one| one.name == *name)
-            };
-            self.subjects
-                .iter()
-                .map(|subject| of(subject).map(|at| &subject.scenarios[at]))
-                .collect()
-        };
-        let mut rows: Vec<_> = names.iter().map(row).collect();
-        rows.sort_by_key(|row| {
+        let names = self.scenarios().map(|scenario| &scenario.name).unique();
+        let rows = names.map(|name| {
+            let subjects = self.subjects.iter();
+            let row = subjects.map(|one| one.scenarios.iter().find(|one| one.name == *name));
+            row.collect::<Vec<_>>()
+        });
+        let order = |row: &Vec<Option<&AuditedScenario>>| {
             let outcomes = || row.iter().flatten().map(|one| one.outcome);
             // A lock that lacks what a scenario is about does not differ from the others in what it keeps.
-            let tried = || outcomes().filter(|one| *one != AuditOutcome::NotApplicable);
-            let differs = tried().max() != tried().min();
-            (!differs, std::cmp::Reverse(outcomes().max()))
-        });
-        rows
+            let mut tried = outcomes().filter(|one| *one != AuditOutcome::NotApplicable);
+            (tried.all_equal(), std::cmp::Reverse(outcomes().max()))
+        };
+        rows.sorted_by_key(order).collect()
+    }
+
+    fn scenarios(&self) -> impl Iterator<Item = &AuditedScenario> {
+        self.subjects.iter().flat_map(|subject| &subject.scenarios)
     }
 
     /// The score of all locks together.
     pub fn score(&self) -> Score {
-        let all = self.subjects.iter().flat_map(|subject| &subject.scenarios);
-        all.map(|scenario| scenario.outcome).collect()
+        self.scenarios().map(|scenario| scenario.outcome).collect()
     }
+}
+
+/// A scenario that an earlier audit saw kept and this one saw broken.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Regression {
+    /// The lock.
+    pub subject: String,
+    /// The scenario.
+    pub scenario: String,
+    /// Why it is broken now.
+    pub why: String,
+}
+
+/// The locks of an audit's document: `audit.json`, what `--json` printed, or `run.json`.
+///
+/// # Errors
+/// Text that is none of them.
+pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
+    let mut document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let inside = document.get_mut("audit").map(Value::take);
+    let mut audit = inside.unwrap_or(document);
+    let subjects = audit.get_mut("subjects").map(Value::take);
+    let subjects = subjects.ok_or("it has no `subjects`, so it is no document of an audit")?;
+    serde_json::from_value(subjects).map_err(|error| error.to_string())
+}
+
+/// What `base` saw kept and `now` saw broken, by the names of lock and scenario.
+pub fn regressions(base: &[AuditedSubject], now: &Audit) -> Vec<Regression> {
+    let was_kept = |subject: &str, scenario: &str| {
+        let of_subject = base.iter().filter(|one| one.name == subject);
+        let mut all = of_subject.flat_map(|one| one.of(AuditOutcome::Kept));
+        all.any(|one| one.name == scenario)
+    };
+    let broken = now.subjects.iter().flat_map(|subject| {
+        let broken = subject.of(AuditOutcome::Broken);
+        broken.map(move |scenario| (subject, scenario))
+    });
+    broken
+        .filter(|(subject, scenario)| was_kept(&subject.name, &scenario.name))
+        .map(|(subject, scenario)| Regression {
+            subject: subject.name.clone(),
+            scenario: scenario.name.clone(),
+            why: scenario.why.clone(),
+        })
+        .collect()
 }
 
 /// The document of `audit --json`, which is `audit.json` of a run's directory.
@@ -314,9 +331,9 @@ impl<'a> AuditDocument<'a> {
             partial: run.partial,
             started_at: &run.meta.started_at,
             locklab: format!("{} {}", run.meta.version, run.meta.commit),
-            command: crate::report::again(run),
+            command: again(run),
             servers: run.meta.environment.server_versions(),
-            machine: crate::report::machine(&run.meta.environment),
+            machine: machine(&run.meta.environment),
             audit: run.audit.as_deref()?,
             rows: &run.rows,
             warnings: &run.warnings,

@@ -107,13 +107,17 @@ pub struct Score {
 
 impl Score {
     /// How many came out so.
-    pub fn of(&self, outcome: AuditOutcome) -> u32 {
+    pub fn of(mut self, outcome: AuditOutcome) -> u32 {
+        *self.of_mut(outcome)
+    }
+
+    fn of_mut(&mut self, outcome: AuditOutcome) -> &mut u32 {
         match outcome {
-            AuditOutcome::Kept => self.kept,
-            AuditOutcome::Broken => self.broken,
-            AuditOutcome::Inherent => self.inherent,
-            AuditOutcome::NotApplicable => self.not_applicable,
-            AuditOutcome::Unknown => self.unknown,
+            AuditOutcome::Kept => &mut self.kept,
+            AuditOutcome::Broken => &mut self.broken,
+            AuditOutcome::Inherent => &mut self.inherent,
+            AuditOutcome::NotApplicable => &mut self.not_applicable,
+            AuditOutcome::Unknown => &mut self.unknown,
         }
     }
 
@@ -136,13 +140,7 @@ impl FromIterator<AuditOutcome> for Score {
     fn from_iter<I: IntoIterator<Item = AuditOutcome>>(outcomes: I) -> Self {
         let mut score = Self::default();
         for outcome in outcomes {
-            *match outcome {
-                AuditOutcome::Kept => &mut score.kept,
-                AuditOutcome::Broken => &mut score.broken,
-                AuditOutcome::Inherent => &mut score.inherent,
-                AuditOutcome::NotApplicable => &mut score.not_applicable,
-                AuditOutcome::Unknown => &mut score.unknown,
-            } += 1;
+            *score.of_mut(outcome) += 1;
         }
         score
     }

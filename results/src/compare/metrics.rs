@@ -6,21 +6,19 @@ use crate::run::{BenchRow, Comparison, Estimate, Ratio};
 
 /// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid the verdict is `not-shown`.
 pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
-    COMPARED
-        .iter()
-        .filter_map(|figure| {
-            let (ratio, verdict) = against(figure, a, b)?;
-            Some(Comparison {
-                a: a.subject.clone(),
-                b: b.subject.clone(),
-                metric: figure.name.to_owned(),
-                r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
-                ratio,
-                verdict: verdict.to_owned(),
-                ..Comparison::default()
-            })
+    let compared = COMPARED.iter().filter_map(|figure| {
+        let (ratio, verdict) = against(figure, a, b)?;
+        Some(Comparison {
+            a: a.subject.clone(),
+            b: b.subject.clone(),
+            metric: figure.name.to_owned(),
+            r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
+            ratio,
+            verdict: verdict.to_owned(),
+            ..Comparison::default()
         })
-        .collect()
+    });
+    compared.collect()
 }
 
 /// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown.
@@ -30,10 +28,9 @@ pub(crate) fn against(
     b: &BenchRow,
 ) -> Option<(Ratio, &'static str)> {
     let ratio = ratio(&(figure.of)(a)?, &(figure.of)(b)?)?;
-    let shown = if a.valid && b.valid {
-        verdict(&ratio, figure.more_is_better)
-    } else {
-        "not-shown"
+    let shown = match a.valid && b.valid {
+        true => verdict(&ratio, figure.more_is_better),
+        false => "not-shown",
     };
     Some((ratio, shown))
 }
@@ -44,18 +41,13 @@ fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
     if !good(a.median) || !good(b.median) {
         return None;
     }
-    let interval = match (a.low, a.high, b.low, b.high) {
-        (Some(a_low), Some(a_high), Some(b_low), Some(b_high))
-            if good(a_low) && good(a_high) && good(b_low) && good(b_high) =>
-        {
-            Some((b_low / a_high, b_high / a_low))
-        }
-        _ => None,
-    };
+    let known = [a.low, a.high, b.low, b.high];
+    let known = known.iter().all(|end| end.is_some_and(good));
+    let over = |b: Option<f64>, a: Option<f64>| b.zip(a).filter(|_| known).map(|(b, a)| b / a);
     Some(Ratio {
         point: b.median / a.median,
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
+        low: over(b.low, a.high),
+        high: over(b.high, a.low),
     })
 }
 
@@ -65,10 +57,11 @@ pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
         return "not-shown";
     };
-    if low > 1.0 {
-        if more_is_better { "better" } else { "worse" }
-    } else if high < 1.0 {
-        if more_is_better { "worse" } else { "better" }
+    if low > 1.0 || high < 1.0 {
+        match (low > 1.0) == more_is_better {
+            true => "better",
+            false => "worse",
+        }
     } else if low >= 1.0 - EQUIVALENCE && high <= 1.0 + EQUIVALENCE {
         "equivalent"
     } else {

@@ -12,9 +12,8 @@ mod settings;
 use serde::{Deserialize, Serialize};
 
 pub use self::metrics::{compare_rows, verdict};
-pub(crate) use self::settings::differences;
-use self::settings::unlike;
-pub(crate) use self::settings::{load as row_load, pairs, row_key, scenario_key};
+use self::settings::{asked, unlike};
+pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, scenario_key};
 use crate::run::{Comparison, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
 
@@ -109,16 +108,19 @@ pub enum CompareError {
 
 /// The first few reasons, and how to go on all the same.
 fn refusal(reasons: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let mut lines: Vec<&str> = reasons.iter().take(SHOWN).map(String::as_str).collect();
-    let more = format!("and {} more", reasons.len().saturating_sub(SHOWN));
-    if reasons.len() > SHOWN {
-        lines.push(&more);
-    }
+    let shown = first_few(reasons.to_vec()).join("\n  ");
     format!(
-        "these runs answer different questions:\n  {}\nset them side by side all the same with --force",
-        lines.join("\n  ")
+        "these runs answer different questions:\n  {shown}\nset them side by side all the same with --force"
     )
+}
+
+/// The first five of some lines, and how many more there are.
+pub(crate) fn first_few(mut lines: Vec<String>) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let more = lines.len().saturating_sub(SHOWN);
+    lines.truncate(SHOWN);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
 }
 
 /// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name, topology and
@@ -133,9 +135,10 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
     if others.is_empty() {
         return Err(CompareError::TooFew(1));
     }
+    let name = |run: &Run| run.run.clone();
     let mut result = RunComparison {
         schema: SCHEMA,
-        base: base.run.clone(),
+        base: name(base),
         ..RunComparison::default()
     };
     for other in others {
@@ -143,24 +146,17 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         let scenarios = pairs(&base.scenarios, &other.scenarios, scenario_key);
         if rows.is_empty() && scenarios.is_empty() {
             return Err(CompareError::NothingInCommon {
-                base: base.run.clone(),
-                other: other.run.clone(),
+                base: name(base),
+                other: name(other),
             });
         }
-        if !force {
-            let mut reasons: Vec<String> = Vec::new();
-            reasons.extend(
-                rows.iter()
-                    .flat_map(|pair| unlike(pair, row_key, settings::load)),
-            );
-            reasons.extend(
-                scenarios
-                    .iter()
-                    .flat_map(|pair| unlike(pair, scenario_key, settings::asked)),
-            );
-            if !reasons.is_empty() {
-                return Err(CompareError::OtherQuestion { reasons });
-            }
+        let of_rows = rows.iter();
+        let of_rows = of_rows.flat_map(|pair| unlike(pair, row_key, row_load));
+        let of_scenarios = scenarios.iter();
+        let of_scenarios = of_scenarios.flat_map(|pair| unlike(pair, scenario_key, asked));
+        let reasons: Vec<String> = of_rows.chain(of_scenarios).collect();
+        if !force && !reasons.is_empty() {
+            return Err(CompareError::OtherQuestion { reasons });
         }
         for (a, b) in &rows {
             if [a, b].iter().any(|row| row.safety.state == State::Violated) {
@@ -168,27 +164,23 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
                 continue;
             }
             if !(a.valid && b.valid) {
-                result.left_out.push(format!(
-                    "{}: {}: invalid, so nothing is shown by it",
-                    other.run,
-                    row_key(b)
-                ));
+                let (run, row) = (&other.run, row_key(b));
+                let line = format!("{run}: {row}: invalid, so nothing is shown by it");
+                result.left_out.push(line);
             }
-            result
-                .comparisons
-                .extend(compare_rows(a, b).into_iter().map(|comparison| Against {
-                    run: other.run.clone(),
-                    comparison,
-                }));
+            let against = compare_rows(a, b).into_iter().map(|comparison| Against {
+                run: name(other),
+                comparison,
+            });
+            result.comparisons.extend(against);
         }
         for (a, b) in &scenarios {
             changes(&other.run, a, b, &mut result.scenarios);
         }
         result.answers.push(sentence::sentence(base, other));
         result.scenarios_in_common += scenarios.len();
-        result
-            .differences
-            .extend(differences(base, other, &rows, &scenarios));
+        let differing = differences(base, other, &rows, &scenarios);
+        result.differences.extend(differing);
     }
     Ok(result)
 }

@@ -4,12 +4,12 @@
 //! is pooled, since rows of different configurations are no samples of one thing.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
+use itertools::Itertools;
 use serde::Serialize;
 
-use super::metrics;
-use super::{Against, Difference, settings};
+use super::settings::{differences, row_key, void};
+use super::{Against, Difference, metrics};
 use crate::figure::{COMPARED, Figure};
 use crate::nearest::nearest;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
@@ -86,7 +86,7 @@ pub enum GroupError {
     #[error(
         "there is no field `{name}` to group by{}; there are {}",
         nearest(name, FIELDS.iter().map(|field| field.name)),
-        names()
+        FIELDS.iter().map(|field| field.name).join(", ")
     )]
     NoSuchField {
         /// The word.
@@ -103,38 +103,24 @@ pub enum GroupError {
     NoRows(String),
 }
 
-fn names() -> String {
-    let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-    names.join(", ")
-}
-
 impl Grouping {
     /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the subjects; without lines, all
     /// that is not in the columns.
     pub fn new<S: AsRef<str>>(rows: &[S], cols: &[S]) -> Result<Self, GroupError> {
         let find = |word: &S| {
             let name = word.as_ref().trim();
-            FIELDS
-                .iter()
-                .find(|field| field.name == name)
-                .ok_or_else(|| GroupError::NoSuchField {
-                    name: name.to_owned(),
-                })
+            let found = FIELDS.iter().find(|field| field.name == name);
+            let name = name.to_owned();
+            found.ok_or(GroupError::NoSuchField { name })
         };
-        let rows: Vec<&Field> = rows.iter().map(find).collect::<Result<_, _>>()?;
-        let mut cols: Vec<&Field> = cols.iter().map(find).collect::<Result<_, _>>()?;
-        if let Some(both) = rows
-            .iter()
-            .find(|row| cols.iter().any(|col| col.name == row.name))
-        {
+        let rows: Vec<&Field> = rows.iter().map(find).try_collect()?;
+        let mut cols: Vec<&Field> = cols.iter().map(find).try_collect()?;
+        let has = |fields: &[&Field], name| fields.iter().any(|field| field.name == name);
+        if let Some(both) = rows.iter().find(|row| has(&cols, row.name)) {
             return Err(GroupError::InBoth { name: both.name });
         }
         if cols.is_empty() {
-            let usual = if rows.iter().any(|row| row.name == "run") {
-                "subject"
-            } else {
-                "run"
-            };
+            let usual = if has(&rows, "run") { "subject" } else { "run" };
             cols.extend(FIELDS.iter().filter(|field| field.name == usual));
         }
         Ok(Self { rows, cols })
@@ -210,8 +196,7 @@ impl Placed<'_> {
     }
 
     fn words(&self, fields: &[&Field]) -> String {
-        let words = fields.iter().map(|field| self.value(field));
-        words.collect::<Vec<_>>().join("/")
+        fields.iter().map(|field| self.value(field)).join("/")
     }
 }
 
@@ -221,15 +206,10 @@ fn free(placed: &[Placed<'_>], grouping: &Grouping) -> Vec<&'static Field> {
         let mut all = grouping.rows.iter().chain(&grouping.cols);
         all.any(|other| other.name == field.name)
     };
-    let differs = |field: &Field| {
-        let mut values = placed.iter().map(|place| place.value(field));
-        let first = values.next();
-        values.any(|value| Some(&value) != first.as_ref())
-    };
-    FIELDS
-        .iter()
-        .filter(|field| !named(field) && !OF_THE_RUN.contains(&field.name) && differs(field))
-        .collect()
+    let differs = |field: &Field| !placed.iter().map(|place| place.value(field)).all_equal();
+    let mut free: Vec<&Field> = FIELDS.iter().filter(|field| !named(field)).collect();
+    free.retain(|field| !OF_THE_RUN.contains(&field.name) && differs(field));
+    free
 }
 
 /// Sets the rows of `runs` into tables.
@@ -239,88 +219,68 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     for run in runs {
         for row in &run.rows {
             if row.safety.state == State::Violated {
-                left_out.push(settings::void(run, row));
+                left_out.push(void(run, row));
             } else {
                 placed.push(Placed { run, row });
             }
         }
     }
     if placed.is_empty() {
-        let names: Vec<&str> = runs.iter().map(|run| run.run.as_str()).collect();
-        return Err(GroupError::NoRows(names.join(", ")));
+        let names = runs.iter().map(|run| &run.run).join(", ");
+        return Err(GroupError::NoRows(names));
     }
     let free = free(&placed, grouping);
     // What follows from line and column (each workload has its own hold, say) splits nothing, and is said instead.
-    let in_cell: Vec<&'static Field> = grouping
-        .rows
-        .iter()
-        .chain(&grouping.cols)
-        .copied()
-        .collect();
+    let in_cell = [&grouping.rows[..], &grouping.cols].concat();
     let follows = |field: &&'static Field| {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
         placed.iter().all(|place| {
             let value = place.value(field);
-            *known
-                .entry(place.words(&in_cell))
-                .or_insert_with(|| value.clone())
-                == value
+            let first = known.entry(place.words(&in_cell));
+            *first.or_insert_with(|| value.clone()) == value
         })
     };
-    let mut also_differs = Vec::new();
-    let (lines_by, tables_by) = if grouping.rows.is_empty() {
-        (free, Vec::new())
-    } else {
-        let (following, splitting): (Vec<_>, Vec<_>) = free.into_iter().partition(follows);
-        also_differs.extend(following.iter().map(|field| field.name));
-        (grouping.rows.clone(), splitting)
+    let (lines_by, (following, tables_by)) = match grouping.rows.is_empty() {
+        true => (free, (Vec::new(), Vec::new())),
+        false => (
+            grouping.rows.clone(),
+            free.into_iter().partition::<Vec<_>, _>(follows),
+        ),
     };
+    let mut commons = Vec::new();
     let mut groups: Vec<Cells<'_>> = Vec::new();
     for place in &placed {
         let common = tables_by.iter();
-        let common = common.map(|field| format!("{} {}", field.name, place.value(field)));
-        let common = common.collect::<Vec<_>>().join(", ");
-        let known = groups.iter().position(|cells| cells.common == common);
-        let at = known.unwrap_or_else(|| {
-            groups.push(Cells {
-                common,
-                ..Cells::default()
-            });
-            groups.len() - 1
-        });
+        let mut common = common.map(|field| format!("{} {}", field.name, place.value(field)));
+        let at = position(&mut commons, common.join(", "));
+        groups.resize_with(commons.len(), Cells::default);
         let cells = &mut groups[at];
         let column = position(&mut cells.columns, place.words(&grouping.cols));
         let line = position(&mut cells.lines, place.words(&lines_by));
-        match cells.at.entry((line, column)) {
-            Entry::Vacant(free) => {
-                free.insert(place);
-            }
-            Entry::Occupied(_) => left_out.push(format!(
-                "{}: {}: a further row of the same cell",
-                place.run.run,
-                settings::row_key(place.row)
-            )),
+        let first = *cells.at.entry((line, column)).or_insert(place);
+        if !std::ptr::eq(first, place) {
+            let (run, row) = (&place.run.run, row_key(place.row));
+            left_out.push(format!("{run}: {row}: a further row of the same cell"));
         }
     }
     let mut comparisons = Vec::new();
     let mut tables = Vec::new();
-    for cells in &groups {
+    for (mut cells, common) in groups.into_iter().zip(commons) {
+        cells.common = common;
         let of_figures = COMPARED.iter();
         tables.extend(of_figures.filter_map(|figure| cells.table(figure, &mut comparisons)));
     }
-    let mut differences = Vec::new();
-    if let [base, others @ ..] = runs {
-        for other in others {
-            differences.extend(settings::differences(base, other, &[], &[]));
-        }
-    }
+    let (base, others) = (&runs[0], &runs[1..]);
+    let others = others.iter();
+    let differences = others.flat_map(|other| differences(base, other, &[], &[]));
+    let names = |fields: &[&Field]| fields.iter().map(|field| field.name).collect();
     Ok(Pivot {
         schema: SCHEMA,
-        base: runs.first().map(|run| run.run.clone()).unwrap_or_default(),
-        columns: grouping.cols.iter().map(|field| field.name).collect(),
+        base: base.run.clone(),
+        columns: names(&grouping.cols),
         comparisons,
-        differences,
-        also_differs,
+        differences: differences.collect(),
+        also_differs: names(&following),
         left_out,
         tables,
     })
@@ -342,20 +302,17 @@ impl Cells<'_> {
         figure: &Figure<BenchRow>,
         comparisons: &mut Vec<Against>,
     ) -> Option<PivotTable> {
-        let mut lines = Vec::new();
-        for (line, name) in self.lines.iter().enumerate() {
-            let columns = 0..self.columns.len();
-            let cells: Vec<Option<PivotCell>> = columns
-                .map(|column| self.cell(figure, line, column, comparisons))
-                .collect();
-            if cells.iter().any(Option::is_some) {
-                lines.push(PivotLine {
-                    name: name.clone(),
-                    cells,
-                });
-            }
-        }
         let columns = 0..self.columns.len();
+        let lines = self.lines.iter().enumerate().map(|(line, name)| {
+            let columns = columns.clone();
+            let cells = columns.map(|column| self.cell(figure, line, column, comparisons));
+            PivotLine {
+                name: name.clone(),
+                cells: cells.collect(),
+            }
+        });
+        let mut lines: Vec<PivotLine> = lines.collect();
+        lines.retain(|line| line.cells.iter().any(Option::is_some));
         (!lines.is_empty()).then(|| PivotTable {
             metric: figure.name,
             unit: figure.unit.symbol(),
@@ -382,20 +339,18 @@ impl Cells<'_> {
             ratio: against.map(|(ratio, _)| ratio),
             verdict: against.map_or("", |(_, verdict)| verdict),
         };
-        if let Some((ratio, verdict)) = against {
-            comparisons.push(Against {
-                run: place.run.run.clone(),
-                comparison: Comparison {
-                    a: self.columns[0].clone(),
-                    b: self.columns[column].clone(),
-                    metric: figure.name.to_owned(),
-                    r#where: place_name(&self.lines[line], &self.common),
-                    ratio,
-                    verdict: verdict.to_owned(),
-                    ..Comparison::default()
-                },
-            });
-        }
+        comparisons.extend(against.map(|(ratio, verdict)| Against {
+            run: place.run.run.clone(),
+            comparison: Comparison {
+                a: self.columns[0].clone(),
+                b: self.columns[column].clone(),
+                metric: figure.name.to_owned(),
+                r#where: place_name(&self.lines[line], &self.common),
+                ratio,
+                verdict: verdict.to_owned(),
+                ..Comparison::default()
+            },
+        }));
         Some(cell)
     }
 }
@@ -410,18 +365,13 @@ fn position(names: &mut Vec<String>, name: String) -> usize {
 }
 
 fn place_name(line: &str, common: &str) -> String {
-    [line, common]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let parts = [line, common].into_iter();
+    parts.filter(|part| !part.is_empty()).join(", ")
 }
 
 fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
-    let logs: Vec<f64> = lines
-        .iter()
-        .filter_map(|line| Some(line.cells.get(column)?.as_ref()?.ratio?.point.ln()))
-        .collect();
+    let ratios = lines.iter().map(|line| line.cells[column].as_ref()?.ratio);
+    let logs: Vec<f64> = ratios.flatten().map(|ratio| ratio.point.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 

@@ -1,23 +1,21 @@
 //! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where the other did not.
 
+use itertools::Itertools;
+
 use super::metrics::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
 use crate::report::{behind, is_void};
-use crate::run::{Estimate, Ratio, Run};
+use crate::run::{Comparison, Estimate, Ratio, Run};
 use crate::units;
-use crate::verdict::State;
+use crate::verdict::{State, Verdict};
 
 /// `B is 12 % (9–15) slower than A and loses no lock where A lost 3.`
 pub(super) fn sentence(base: &Run, other: &Run) -> String {
-    let speed = speed(base, other);
-    let safety = safety(base, other);
-    let words: Vec<String> = speed.into_iter().chain(safety).collect();
-    match words.is_empty() {
-        true => format!(
-            "{} and {} have nothing that can be compared.",
-            other.run, base.run
-        ),
-        false => format!("{} {}.", other.run, words.join(" and ")),
+    let said = speed(base, other).into_iter().chain(safety(base, other));
+    let (this, that) = (&other.run, &base.run);
+    match said.collect::<Vec<_>>().as_slice() {
+        [] => format!("{this} and {that} have nothing that can be compared."),
+        words => format!("{this} {}.", words.join(" and ")),
     }
 }
 
@@ -40,27 +38,18 @@ fn speed(base: &Run, other: &Run) -> Option<String> {
             n => format!("is in none of {n} rows shown to be faster or slower than {than}"),
         }),
         (all, slower, faster) => {
-            let mut words = Vec::new();
-            for (count, verdict) in [(slower, "slower"), (faster, "faster")] {
-                let shown = all.iter().filter(|c| match verdict {
-                    "slower" => c.verdict == "worse",
-                    _ => c.verdict == "better",
-                });
-                let most = shown.max_by(|a, b| {
-                    let far = |ratio: &Ratio| ratio.point.ln().abs();
-                    far(&a.ratio).total_cmp(&far(&b.ratio))
-                });
-                if let Some(most) = most {
-                    words.push(format!(
-                        "{verdict} in {count} of {} rows (at most {}, {} on {})",
-                        all.len(),
-                        share(&most.ratio),
-                        most.b,
-                        most.r#where
-                    ));
-                }
-            }
-            Some(format!("is {} than {than}", words.join(" and ")))
+            let far = |one: &&Comparison| one.ratio.point.ln().abs();
+            let ways = [(slower, "slower", "worse"), (faster, "faster", "better")];
+            let words = ways.into_iter().filter_map(|(count, how, verdict)| {
+                let shown = all.iter().filter(|one| one.verdict == verdict);
+                let most = shown.max_by(|a, b| far(a).total_cmp(&far(b)))?;
+                let (at_most, rows) = (share(&most.ratio), all.len());
+                let place = format!("{} on {}", most.b, most.r#where);
+                Some(format!(
+                    "{how} in {count} of {rows} rows (at most {at_most}, {place})"
+                ))
+            });
+            Some(format!("is {} than {than}", words.format(" and ")))
         }
     }
 }
@@ -75,65 +64,61 @@ fn share(ratio: &Ratio) -> String {
         low: ends.map(|(low, high)| low.min(high)),
         high: ends.map(|(low, high)| low.max(high)),
     };
-    format!(
-        "{} %{} {}",
-        units::figure(interval.median),
-        behind(&interval),
-        if ratio.point < 1.0 {
-            "slower"
-        } else {
-            "faster"
-        }
-    )
+    let (figure, range) = (units::figure(interval.median), behind(&interval));
+    let way = if ratio.point < 1.0 {
+        "slower"
+    } else {
+        "faster"
+    };
+    format!("{figure} %{range} {way}")
 }
 
 /// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and do not count.
 fn safety(base: &Run, other: &Run) -> Option<String> {
     let both = pairs(&base.scenarios, &other.scenarios, scenario_key);
-    let both: Vec<_> = both.iter().filter(|(a, _)| !a.is_control()).collect();
-    let known = both.iter().filter(|(a, b)| {
-        let states = [a.verdicts.contract.state, b.verdicts.contract.state];
-        !states.contains(&State::Unknown)
-    });
-    let (mut lost_a, mut lost_b) = (0, 0);
-    for (a, b) in known.clone() {
-        lost_a = u64::saturating_add(lost_a, a.verdicts.contract.count);
-        lost_b = u64::saturating_add(lost_b, b.verdicts.contract.count);
-    }
-    let known = known.count();
+    let both = both.iter().filter(|(a, _)| !a.is_control());
+    let both = both.map(|(a, b)| [&a.verdicts.contract, &b.verdicts.contract]);
+    let both: Vec<_> = both.collect();
+    let known = |pair: &&[&Verdict; 2]| pair.iter().all(|one| one.state != State::Unknown);
+    let known: Vec<_> = both.iter().filter(known).collect();
     if both.is_empty() {
         return None;
     }
-    if known == 0 {
+    if known.is_empty() {
         return Some("is not known to lose or to keep its locks".to_owned());
     }
-    let locks = |count: u64| match count {
-        0 => "no lock".to_owned(),
-        1 => "1 lock".to_owned(),
-        n => format!("{} locks", units::count(n)),
+    let lost = |of: usize| {
+        let counts = known.iter().map(|pair| pair[of].count);
+        counts.fold(0, u64::saturating_add)
     };
-    let number = |count: u64| match count {
-        0 => "none".to_owned(),
-        n => units::count(n),
+    let than = &base.run;
+    let words = match (lost(0), lost(1)) {
+        (0, 0) => format!("loses no lock, as {than}"),
+        (a, b) => {
+            let a = match a {
+                0 => "none".to_owned(),
+                a => units::count(a),
+            };
+            let b = match b {
+                0 => "no lock".to_owned(),
+                1 => "1 lock".to_owned(),
+                b => format!("{} locks", units::count(b)),
+            };
+            format!("loses {b} where {than} lost {a}")
+        }
     };
-    let mut words = match (lost_a, lost_b) {
-        (0, 0) => format!("loses no lock, as {}", base.run),
-        (a, b) => format!("loses {} where {} lost {}", locks(b), base.run, number(a)),
+    let (unknown, all) = (both.len() - known.len(), both.len());
+    let doubt = match unknown {
+        0 => String::new(),
+        _ => format!(" (of {unknown} of {all} scenarios too little is known)"),
     };
-    if known < both.len() {
-        words.push_str(&format!(
-            " (of {} of {} scenarios too little is known)",
-            both.len() - known,
-            both.len()
-        ));
-    }
-    Some(words)
+    Some(words + &doubt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{around, row, scenario};
+    use crate::samples::{around, row, says, scenario};
 
     fn run(name: &str, medians: &[f64], lost: &[Option<u64>]) -> Run {
         let rows = medians.iter().enumerate();
@@ -189,10 +174,7 @@ mod tests {
     #[test]
     fn several_rows_are_counted_with_the_furthest() {
         let words = said((&[100.0, 100.0, 100.0], &[]), (&[80.0, 50.0, 200.0], &[]));
-        assert!(
-            words.starts_with("B is slower in 2 of 3 rows (at most 50 % (49–51) slower, s1 on "),
-            "{words}"
-        );
-        assert!(words.contains("faster in 1 of 3 rows"), "{words}");
+        let slower = "B is slower in 2 of 3 rows (at most 50 % (49–51) slower, s1 on ";
+        says(&words, &[slower, "faster in 1 of 3 rows"]);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use itertools::Itertools;
+
 use super::Difference;
 use crate::run::{BenchRow, Run, ScenarioResult};
 use crate::units;
@@ -10,18 +12,11 @@ use crate::units;
 pub(crate) fn row_key(row: &BenchRow) -> String {
     let load = &row.measures.load;
     let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
-    let rtt = load
-        .added_rtt_ns
-        .map(|ns| format!(" with {ns} ns more of round trip"));
-    format!(
-        "{} on {}/{}/{}{}{}",
-        row.subject,
-        row.topology,
-        row.workload,
-        row.tasks,
-        rate.unwrap_or_default(),
-        rtt.unwrap_or_default()
-    )
+    let rtt = load.added_rtt_ns;
+    let rtt = rtt.map(|ns| format!(" with {ns} ns more of round trip"));
+    let (subject, topology, workload) = (&row.subject, &row.topology, &row.workload);
+    let extra = rate.into_iter().chain(rtt).format("");
+    format!("{subject} on {topology}/{workload}/{}{extra}", row.tasks)
 }
 
 /// Why a row of a run is left out, since its lock was not safe.
@@ -31,10 +26,8 @@ pub(crate) fn void(run: &Run, row: &BenchRow) -> String {
 
 /// What a scenario is matched by, in words.
 pub(crate) fn scenario_key(result: &ScenarioResult) -> String {
-    format!(
-        "{} on {} with {}",
-        result.name, result.topology, result.subject
-    )
+    let (name, topology, subject) = (&result.name, &result.topology, &result.subject);
+    format!("{name} on {topology} with {subject}")
 }
 
 /// The n-th of a key in `a` with the n-th of that key in `b`, in the order of `a`.
@@ -113,46 +106,41 @@ pub(crate) fn differences(
 ) -> Vec<Difference> {
     let mut a = settings(base);
     let mut b = settings(other);
+    let of_row = |row: &BenchRow| {
+        let key = row_key(row);
+        let rounds = ("rounds", row.rounds.to_string());
+        let all = load(row).into_iter().chain([rounds]);
+        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+    };
+    let of_scenario = |result: &ScenarioResult| {
+        let key = scenario_key(result);
+        // Loads end when their last operation does, so only whole seconds are a setting.
+        let load_s = format!("{:.0}", result.load_ns as f64 / 1e9);
+        let faults = result.faults.iter();
+        let mut faults = faults.map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")));
+        let seed = ("seed", result.seed.to_string());
+        let more = [seed, ("load_s", load_s), ("faults", faults.join(", "))];
+        let all = asked(result).into_iter().chain(more);
+        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+    };
     for (one, two) in rows {
-        for (settings, row) in [(&mut a, one), (&mut b, two)] {
-            let key = row_key(row);
-            settings.insert(format!("{key}: rounds"), row.rounds.to_string());
-            for (name, value) in load(row) {
-                settings.insert(format!("{key}: {name}"), value);
-            }
-        }
+        a.extend(of_row(one));
+        b.extend(of_row(two));
     }
     for (one, two) in scenarios {
-        for (settings, result) in [(&mut a, one), (&mut b, two)] {
-            let key = scenario_key(result);
-            settings.insert(format!("{key}: seed"), result.seed.to_string());
-            for (name, value) in asked(result) {
-                settings.insert(format!("{key}: {name}"), value);
-            }
-            // Loads end when their last operation does, so only whole seconds are a setting.
-            settings.insert(
-                format!("{key}: load_s"),
-                format!("{:.0}", result.load_ns as f64 / 1e9),
-            );
-            let faults: Vec<String> = result
-                .faults
-                .iter()
-                .map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")))
-                .collect();
-            settings.insert(format!("{key}: faults"), faults.join(", "));
-        }
+        a.extend(of_scenario(one));
+        b.extend(of_scenario(two));
     }
-    let fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    fields
-        .into_iter()
-        .filter(|field| a.get(*field) != b.get(*field))
-        .map(|field| Difference {
-            run: other.run.clone(),
-            field: field.clone(),
-            a: a.get(field).cloned().unwrap_or_default(),
-            b: b.get(field).cloned().unwrap_or_default(),
-        })
-        .collect()
+    let mut fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    fields.retain(|field| a.get(*field) != b.get(*field));
+    let value = |of: &BTreeMap<_, _>, field| of.get(field).cloned().unwrap_or_default();
+    let differing = fields.into_iter().map(|field| Difference {
+        run: other.run.clone(),
+        field: field.clone(),
+        a: value(&a, field),
+        b: value(&b, field),
+    });
+    differing.collect()
 }
 
 fn settings(run: &Run) -> BTreeMap<String, String> {

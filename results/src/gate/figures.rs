@@ -1,12 +1,14 @@
 //! What the names of conditions mean at a row or a scenario.
 
+use itertools::Itertools;
+
 use super::{Found, Place};
 use crate::figure::{
     Figure, LATENCIES, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
 };
 use crate::run::{BenchRow, Estimate, ScenarioResult};
 use crate::units;
-use crate::verdict::{CLASSES, Verdict};
+use crate::verdict::{CLASSES, State, Verdict};
 
 /// Bounds of CPU are times.
 pub(super) const NS_PER_US: f64 = 1e3;
@@ -37,27 +39,26 @@ fn named<T>(all: &'static [Figure<T>], name: &str) -> Option<&'static Figure<T>>
     })
 }
 
-/// What of a verdict is a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfVerdict {
-    Count,
-    Worst,
-    PerMinute,
-}
+/// What of a verdict is a number: its name, its unit, and the number, given the length of the load; `None` without a length where it needs one.
+pub(super) type OfVerdict = (&'static str, Unit, fn(&Verdict, u64) -> Option<f64>);
 
-/// All of them by name.
-pub(super) static OF_VERDICT: [(&str, OfVerdict); 3] = [
-    ("count", OfVerdict::Count),
-    ("worst", OfVerdict::Worst),
-    ("per_minute", OfVerdict::PerMinute),
+pub(super) static OF_VERDICT: [OfVerdict; 3] = [
+    ("count", Unit::Number, |verdict, _| {
+        Some(verdict.count as f64)
+    }),
+    ("worst", Unit::Time, |verdict, _| {
+        Some(verdict.worst_ns as f64)
+    }),
+    ("per_minute", Unit::Number, Verdict::rate_per_minute),
 ];
 
 /// What a condition speaks of.
+#[derive(Debug)]
 pub(super) enum Value {
     OfRow(&'static Figure<BenchRow>),
     OfScenario(&'static Figure<ScenarioResult>),
     Latency(Quantile, &'static Latency),
-    OfVerdict(OfVerdict, &'static str),
+    OfVerdict(&'static OfVerdict, &'static str),
     /// A verdict's state.
     Class(&'static str),
     /// Whether a lock was safe while it was measured.
@@ -71,32 +72,17 @@ pub(super) static STATES: [&str; 3] = ["clean", "violated", "unknown"];
 /// The same of `outcome`.
 pub(super) static OUTCOMES: [&str; 3] = ["as-expected", "not-as-expected", "unknown"];
 
-impl std::fmt::Debug for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::OfRow(figure) => figure.gate,
-            Self::OfScenario(figure) => figure.gate,
-            Self::Latency(_, latency) => latency.name,
-            Self::OfVerdict(_, class) | Self::Class(class) => class,
-            Self::Safety => "safety",
-            Self::Outcome => "outcome",
-        })
-    }
-}
-
 impl Value {
     /// What a word without brackets means.
     pub(super) fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "safety" => return Some(Self::Safety),
-            "outcome" => return Some(Self::Outcome),
-            _ => {}
+        let class = CLASSES.into_iter().find(|class| *class == name);
+        match (name, class) {
+            ("safety", _) => Some(Self::Safety),
+            ("outcome", _) => Some(Self::Outcome),
+            (_, Some(class)) => Some(Self::Class(class)),
+            _ => (named(OF_ROWS, name).map(Self::OfRow))
+                .or_else(|| named(OF_SCENARIOS, name).map(Self::OfScenario)),
         }
-        if let Some(class) = CLASSES.iter().find(|class| **class == name) {
-            return Some(Self::Class(class));
-        }
-        let of_row = named(OF_ROWS, name).map(Self::OfRow);
-        of_row.or_else(|| named(OF_SCENARIOS, name).map(Self::OfScenario))
     }
 
     /// The words that its bound may be; empty where it is a number.
@@ -112,7 +98,8 @@ impl Value {
         match self {
             Self::OfRow(figure) => figure.unit,
             Self::OfScenario(figure) => figure.unit,
-            Self::Latency(..) | Self::OfVerdict(OfVerdict::Worst, _) => Unit::Time,
+            Self::Latency(..) => Unit::Time,
+            Self::OfVerdict((_, unit, _), _) => *unit,
             _ => Unit::Number,
         }
     }
@@ -129,13 +116,12 @@ impl Value {
     /// A figure with its interval.
     pub(super) fn words(&self, figure: &Estimate) -> String {
         let point = self.number_words(figure.median);
-        match (figure.low, figure.high) {
-            (Some(low), Some(high)) => format!(
-                "{point} ({}–{})",
-                self.number_words(low),
-                self.number_words(high)
-            ),
-            _ => point,
+        match figure.low.zip(figure.high).map(<[f64; 2]>::from) {
+            Some(ends) => {
+                let [low, high] = ends.map(|end| self.number_words(end));
+                format!("{point} ({low}–{high})")
+            }
+            None => point,
         }
     }
 
@@ -150,31 +136,29 @@ impl Value {
                 }
                 estimate => found(estimate),
             },
-            (Self::Latency(quantile, latency), Place::Row(row)) => match (latency.of)(row) {
-                // No task waited, or nothing of the kind was measured.
-                None => Found::Nothing,
-                Some(quantiles) => latency.at(*quantile, row).map_or_else(
-                    || {
+            (Self::Latency(quantile, latency), Place::Row(row)) => {
+                match ((latency.of)(row), latency.at(*quantile, row)) {
+                    // No task waited, or nothing of the kind was measured.
+                    (None, _) => Found::Nothing,
+                    (_, Some(figure)) => Found::Figure(figure),
+                    (Some(quantiles), None) => {
                         let n = units::count(quantiles.n);
                         Found::Missing(format!("too few samples for it: {n}"))
-                    },
-                    Found::Figure,
-                ),
-            },
-            (Self::OfVerdict(what, class), Place::Scenario(result)) => {
-                match result.verdicts.get(class) {
-                    Some(verdict) => of_verdict(*what, verdict, result),
-                    None => Found::Nothing,
+                    }
                 }
             }
-            (Self::Class(class), Place::Scenario(result)) => match result.verdicts.get(class) {
-                Some(verdict) => Found::Word(verdict.state.word().to_owned()),
-                None => Found::Nothing,
-            },
-            // A benchmark watches for two holders at once: of the five verdicts it knows this one.
-            (Self::Safety | Self::Class("contract"), Place::Row(row)) => {
-                Found::Word(row.safety.state.word().to_owned())
+            (Self::OfVerdict(what, class), Place::Scenario(result)) => {
+                let verdict = result.verdicts.get(class);
+                verdict.map_or(Found::Nothing, |verdict| {
+                    of_verdict(what, verdict, result.load_ns)
+                })
             }
+            (Self::Class(class), Place::Scenario(result)) => {
+                let verdict = result.verdicts.get(class);
+                verdict.map_or(Found::Nothing, |verdict| state(verdict.state))
+            }
+            // A benchmark watches for two holders at once: of the five verdicts it knows this one.
+            (Self::Safety | Self::Class("contract"), Place::Row(row)) => state(row.safety.state),
             (Self::Outcome, Place::Scenario(result)) => {
                 Found::Word(result.outcome().words().replace(' ', "-"))
             }
@@ -187,34 +171,28 @@ fn found(estimate: Option<Estimate>) -> Found {
     estimate.map_or(Found::Nothing, Found::Figure)
 }
 
-fn of_verdict(what: OfVerdict, verdict: &Verdict, result: &ScenarioResult) -> Found {
-    if verdict.state == crate::verdict::State::Unknown {
-        return Found::Missing("the verdict is unknown".to_owned());
-    }
-    match what {
-        OfVerdict::Count => Found::Figure(point(verdict.count as f64)),
-        OfVerdict::Worst => Found::Figure(point(verdict.worst_ns as f64)),
-        OfVerdict::PerMinute if result.load_ns > 0 => {
-            Found::Figure(point(verdict.count as f64 * 60e9 / result.load_ns as f64))
-        }
-        OfVerdict::PerMinute => Found::Missing("the load has no length".to_owned()),
+fn state(state: State) -> Found {
+    Found::Word(state.word().to_owned())
+}
+
+fn of_verdict((_, _, of): &OfVerdict, verdict: &Verdict, load_ns: u64) -> Found {
+    match of(verdict, load_ns) {
+        _ if verdict.state == State::Unknown => Found::Missing("the verdict is unknown".to_owned()),
+        Some(figure) => Found::Figure(point(figure)),
+        None => Found::Missing("the load has no length".to_owned()),
     }
 }
 
 /// Everything that can stand in a condition, in lines for a help text.
 pub fn help() -> String {
-    let latencies: Vec<&str> = LATENCIES.iter().map(|latency| latency.name).collect();
-    let quantiles: Vec<&str> = QUANTILES.iter().map(|(name, _)| *name).collect();
-    let counts: Vec<&str> = OF_VERDICT.iter().map(|(name, _)| *name).collect();
+    let figures = names().join(", ");
+    let latencies = LATENCIES.iter().map(|latency| latency.name).join(", ");
+    let quantiles = QUANTILES.iter().map(|(name, _)| name).join(", ");
+    let counts = OF_VERDICT.iter().map(|(name, ..)| name).join(", ");
+    let [classes, states] = [&CLASSES[..], &STATES].map(|words| words.join(", "));
+    let outcomes = OUTCOMES.join(", ");
     format!(
-        "Figures: {}\nLatencies: {} of {}\nVerdicts: {} == {}; {} of them\nOthers: safety == {}; outcome == {}\n",
-        names().join(", "),
-        quantiles.join(", "),
-        latencies.join(", "),
-        CLASSES.join(", "),
-        STATES.join(", "),
-        counts.join(", "),
-        STATES.join(", "),
-        OUTCOMES.join(", ")
+        "Figures: {figures}\nLatencies: {quantiles} of {latencies}\nVerdicts: {classes} == {states}; {counts} of them\n\
+         Others: safety == {states}; outcome == {outcomes}\n"
     )
 }

@@ -7,6 +7,7 @@ use super::Place;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
 use crate::figure::{LATENCIES, QUANTILES, Unit};
 use crate::nearest::nearest;
+use crate::pattern::matches;
 use crate::run::{BenchRow, ScenarioResult};
 use crate::verdict::CLASSES;
 
@@ -43,11 +44,6 @@ const SIGNS: [(&str, Compare); 6] = [
 ];
 
 impl Compare {
-    fn words(self) -> &'static str {
-        let sign = SIGNS.iter().find(|(_, compare)| *compare == self);
-        sign.map_or("", |(sign, _)| sign)
-    }
-
     pub(super) fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::Less => value < bound,
@@ -68,58 +64,47 @@ pub(super) enum Bound {
     /// This many times what the base has.
     OfBase(f64),
     /// A state's word.
-    State(String),
+    State(&'static str),
 }
 
 /// What a `where` can ask for: its name, and its value at a row and at a scenario.
-#[derive(Debug)]
-pub(super) struct Field {
-    name: &'static str,
-    of_row: Option<fn(&BenchRow) -> String>,
-    of_scenario: Option<fn(&ScenarioResult) -> String>,
-}
-
-const fn field(
-    name: &'static str,
-    of_row: Option<fn(&BenchRow) -> String>,
-    of_scenario: Option<fn(&ScenarioResult) -> String>,
-) -> Field {
-    Field {
-        name,
-        of_row,
-        of_scenario,
-    }
-}
+pub(super) type Field = (
+    &'static str,
+    Option<fn(&BenchRow) -> String>,
+    Option<fn(&ScenarioResult) -> String>,
+);
 
 #[rustfmt::skip]
 static FIELDS: [Field; 9] = [
-    field("subject", Some(|row| row.subject.clone()), Some(|result| result.subject.clone())),
-    field("topology", Some(|row| row.topology.clone()), Some(|result| result.topology.clone())),
-    field("workload", Some(|row| row.workload.clone()), None),
-    field("tasks", Some(|row| row.tasks.to_string()), None),
-    field("locks", Some(|row| row.locks.to_string()), None),
-    field("durability", Some(|row| row.measures.load.durability.clone()), Some(|result| result.durability.clone())),
-    field("scenario", None, Some(|result| result.name.clone())),
-    field("kind", None, Some(|result| result.kind.clone())),
-    field("seed", None, Some(|result| result.seed.to_string())),
+    ("subject", Some(|row| row.subject.clone()), Some(|result| result.subject.clone())),
+    ("topology", Some(|row| row.topology.clone()), Some(|result| result.topology.clone())),
+    ("workload", Some(|row| row.workload.clone()), None),
+    ("tasks", Some(|row| row.tasks.to_string()), None),
+    ("locks", Some(|row| row.locks.to_string()), None),
+    ("durability", Some(|row| row.measures.load.durability.clone()), Some(|result| result.durability.clone())),
+    ("scenario", None, Some(|result| result.name.clone())),
+    ("kind", None, Some(|result| result.kind.clone())),
+    ("seed", None, Some(|result| result.seed.to_string())),
 ];
-
-impl Field {
-    /// Its value at a place; `None` where the place has none.
-    pub(super) fn at(&self, place: &Place<'_>) -> Option<String> {
-        match place {
-            Place::Row(row) => Some(self.of_row?(row)),
-            Place::Scenario(result) => Some(self.of_scenario?(result)),
-        }
-    }
-}
 
 /// One part of a `where`.
 #[derive(Debug)]
 pub(super) struct Filter {
-    pub(super) field: &'static Field,
-    pub(super) equal: bool,
-    pub(super) pattern: String,
+    field: &'static Field,
+    equal: bool,
+    pattern: String,
+}
+
+impl Filter {
+    /// Whether it lets a place through: none that lacks its field.
+    pub(super) fn passes(&self, place: &Place<'_>) -> bool {
+        let (_, of_row, of_scenario) = self.field;
+        let value = match place {
+            Place::Row(row) => of_row.map(|of| of(row)),
+            Place::Scenario(result) => of_scenario.map(|of| of(result)),
+        };
+        value.is_some_and(|value| matches(&self.pattern, &value) == self.equal)
+    }
 }
 
 /// What is wrong with a condition, and where.
@@ -142,9 +127,10 @@ impl Condition {
         let bound = match &self.bound {
             Bound::Number(number) => self.value.number_words(*number),
             Bound::OfBase(factor) => format!("{factor} * base"),
-            Bound::State(word) => word.clone(),
+            Bound::State(word) => (*word).to_owned(),
         };
-        format!("{} {bound}", self.compare.words())
+        let sign = SIGNS.iter().find(|(_, one)| *one == self.compare);
+        format!("{} {bound}", sign.map_or("", |(sign, _)| sign))
     }
 }
 
@@ -163,10 +149,9 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
             Err(error) => errors.push((index + 1, error)),
         }
     }
-    if errors.is_empty() {
-        Ok(conditions)
-    } else {
-        Err(errors)
+    match errors.is_empty() {
+        true => Ok(conditions),
+        false => Err(errors),
     }
 }
 
@@ -204,13 +189,12 @@ fn error(column: usize, message: impl Into<String>) -> GrammarError {
     }
 }
 
-#[derive(Debug)]
-struct Token {
+struct Token<'a> {
     column: usize,
-    text: String,
+    text: &'a str,
 }
 
-impl Token {
+impl Token<'_> {
     fn error(&self, message: String) -> GrammarError {
         error(self.column, message)
     }
@@ -222,13 +206,21 @@ impl Token {
 
     /// It is none of the known words, of which the nearest is named.
     fn unknown(&self, what: &str, known: impl IntoIterator<Item = &'static str>) -> GrammarError {
-        let known: Vec<&str> = known.into_iter().collect();
-        self.error(format!(
-            "`{}` is no {what}{}; there are {}",
-            self.text,
-            nearest(&self.text, known.iter().copied()),
-            known.join(", ")
-        ))
+        let (text, known) = (self.text, Vec::from_iter(known));
+        let nearest = nearest(text, known.iter().copied());
+        let known = known.join(", ");
+        self.error(format!("`{text}` is no {what}{nearest}; there are {known}"))
+    }
+
+    /// What it names in a table.
+    fn of<T>(
+        &self,
+        what: &str,
+        table: &'static [T],
+        name: fn(&'static T) -> &'static str,
+    ) -> Result<&'static T, GrammarError> {
+        let found = table.iter().find(|one| name(one) == self.text);
+        found.ok_or_else(|| self.unknown(what, table.iter().map(name)))
     }
 
     fn no_number(&self, unit: Unit) -> GrammarError {
@@ -237,20 +229,19 @@ impl Token {
 }
 
 struct Reader<'a> {
-    tokens: &'a [Token],
+    tokens: &'a [Token<'a>],
     at: usize,
     end: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<&'a Token> {
+    fn peek(&self) -> Option<&'a Token<'a>> {
         self.tokens.get(self.at)
     }
 
-    fn next(&mut self, wanted: &str) -> Result<&'a Token, GrammarError> {
-        let token = self
-            .peek()
-            .ok_or_else(|| error(self.end, format!("{wanted} is missing at the end")))?;
+    fn next(&mut self, wanted: &str) -> Result<&'a Token<'a>, GrammarError> {
+        let missing = || error(self.end, format!("{wanted} is missing at the end"));
+        let token = self.peek().ok_or_else(missing)?;
         self.at += 1;
         Ok(token)
     }
@@ -263,60 +254,42 @@ impl<'a> Reader<'a> {
 }
 
 /// Words, signs and brackets, with their places. A word may hold what names of subjects hold.
-fn tokens(text: &str) -> Result<Vec<Token>, GrammarError> {
-    let letters: Vec<char> = text.chars().collect();
-    let mut tokens: Vec<Token> = Vec::new();
-    let mut at = 0;
-    while at < letters.len() {
-        let start = at;
-        let letter = letters[at];
-        let of_word = |c: char| c.is_alphanumeric() || "_.:-+/%".contains(c);
-        if letter.is_whitespace() {
-            at += 1;
-            continue;
+fn tokens(text: &str) -> Result<Vec<Token<'_>>, GrammarError> {
+    let no_word = |c: char| !c.is_alphanumeric() && !"_.:-+/%".contains(c);
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(letter) = rest.chars().next() {
+        let column = text[..text.len() - rest.len()].chars().count() + 1;
+        let length = match letter {
+            '<' | '>' | '=' | '!' => 1 + usize::from(rest[1..].starts_with('=')),
+            '"' | '\'' => match rest[1..].find(letter) {
+                Some(close) => close + 2,
+                None => return Err(error(column, "this quotation has no end")),
+            },
+            '(' | ')' | '*' | ',' => 1,
+            _ => rest.find(no_word).unwrap_or(rest.len()),
+        };
+        let text = match letter {
+            '"' | '\'' => &rest[1..length - 1],
+            _ => &rest[..length],
+        };
+        if length == 0 {
+            let message = format!("`{letter}` means nothing in a condition");
+            return Err(error(column, message));
         }
-        if "<>=!".contains(letter) {
-            at += 1 + usize::from(letters.get(at + 1) == Some(&'='));
-        } else if letter == '"' || letter == '\'' {
-            let close = letters[at + 1..].iter().position(|c| *c == letter);
-            let Some(close) = close else {
-                return Err(error(start + 1, "this quotation has no end"));
-            };
-            at += close + 2;
-            tokens.push(Token {
-                column: start + 1,
-                text: letters[start + 1..at - 1].iter().collect(),
-            });
-            continue;
-        } else if "()*,".contains(letter) {
-            at += 1;
-        } else if of_word(letter) {
-            while at < letters.len() && of_word(letters[at]) {
-                at += 1;
-            }
-        } else {
-            return Err(error(
-                start + 1,
-                format!("`{letter}` means nothing in a condition"),
-            ));
-        }
-        tokens.push(Token {
-            column: start + 1,
-            text: letters[start..at].iter().collect(),
-        });
+        tokens.push(Token { column, text });
+        rest = rest[length..].trim_start();
     }
     if tokens.is_empty() {
-        return Err(error(
-            1,
-            "an empty condition; write one such as p99(acquire) < 5ms",
-        ));
+        let message = "an empty condition; write one such as p99(acquire) < 5ms";
+        return Err(error(1, message));
     }
     Ok(tokens)
 }
 
 fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
     let name = reader.next("a figure")?;
-    let word = name.text.as_str();
+    let word = name.text;
     let quantile = QUANTILES.iter().find(|(known, _)| *known == word);
     if !reader.take("(") {
         return Value::by_name(word).ok_or_else(|| match quantile {
@@ -332,37 +305,32 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
     if closed.text != ")" {
         return Err(closed.instead_of("`)`"));
     }
-    if let Some((_, quantile)) = quantile {
-        return LATENCIES
-            .iter()
-            .find(|latency| latency.name == of.text)
-            .map(|latency| Value::Latency(*quantile, latency))
-            .ok_or_else(|| of.unknown("latency", LATENCIES.iter().map(|latency| latency.name)));
+    if let Some(quantile) = quantile {
+        let latency = of.of("latency", LATENCIES, |latency| latency.name)?;
+        return Ok(Value::Latency(*quantile, latency));
     }
-    if let Some((_, what)) = OF_VERDICT.iter().find(|(known, _)| *known == word) {
-        return CLASSES
-            .iter()
-            .find(|class| **class == of.text)
-            .map(|class| Value::OfVerdict(*what, class))
-            .ok_or_else(|| of.unknown("verdict", CLASSES));
+    if let Some(what) = OF_VERDICT.iter().find(|(known, ..)| *known == word) {
+        return Ok(Value::OfVerdict(
+            what,
+            of.of("verdict", &CLASSES, |class| class)?,
+        ));
     }
-    let of_verdict = OF_VERDICT.iter().map(|(name, _)| *name);
+    let of_verdict = OF_VERDICT.iter().map(|(name, ..)| *name);
     let functions = QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict);
     Err(name.unknown("function", functions))
 }
 
-fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token), GrammarError> {
+fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), GrammarError> {
     let sign = reader.next("a comparison (<, <=, >, >=, ==, !=)")?;
     let known = SIGNS.iter().find(|(known, _)| *known == sign.text);
     known.map(|(_, compare)| (*compare, sign)).ok_or_else(|| {
-        let remedy = if sign.text == "=" {
-            "; did you mean `==`?"
-        } else {
-            ""
+        let (text, remedy) = match sign.text {
+            "=" => ("=", "; did you mean `==`?"),
+            text => (text, ""),
         };
+        let signs = "<, <=, >, >=, ==, !=";
         sign.error(format!(
-            "`{}` is no comparison{remedy}; there are <, <=, >, >=, ==, !=",
-            sign.text
+            "`{text}` is no comparison{remedy}; there are {signs}"
         ))
     })
 }
@@ -371,64 +339,59 @@ fn bound(
     reader: &mut Reader<'_>,
     value: &Value,
     compare: Compare,
-    sign: &Token,
+    sign: &Token<'_>,
 ) -> Result<Bound, GrammarError> {
     let states = value.states();
     let token = reader.next("what to compare with")?;
     if !states.is_empty() {
         if !matches!(compare, Compare::Equal | Compare::Unequal) {
-            return Err(sign.error(format!(
-                "a state has no order: write == or != instead of `{}`",
-                sign.text
-            )));
+            let remedy = "write == or != instead of";
+            return Err(sign.error(format!("a state has no order: {remedy} `{}`", sign.text)));
         }
-        if !states.contains(&token.text.as_str()) {
-            return Err(token.unknown("state", states.iter().copied()));
-        }
-        return Ok(Bound::State(token.text.clone()));
+        return Ok(Bound::State(token.of("state", states, |state| state)?));
     }
     let unit = value.unit();
     if token.text == "base" {
-        let factor = if reader.take("*") {
-            let factor = reader.next("a number")?;
-            number(&factor.text).ok_or_else(|| factor.no_number(Unit::Number))?
-        } else {
-            1.0
-        };
-        return Ok(Bound::OfBase(factor));
+        if !reader.take("*") {
+            return Ok(Bound::OfBase(1.0));
+        }
+        let factor = reader.next("a number")?;
+        let found = number(factor.text).map(Bound::OfBase);
+        return found.ok_or_else(|| factor.no_number(Unit::Number));
     }
     if reader.take("*") {
         let base = reader.next("`base`")?;
         if base.text != "base" {
             return Err(base.instead_of("`base`"));
         }
-        let factor = number(&token.text).or_else(|| percent(&token.text));
-        return factor
-            .map(Bound::OfBase)
-            .ok_or_else(|| token.no_number(Unit::Number));
+        let factor = number(token.text).or_else(|| percent(token.text));
+        return (factor.map(Bound::OfBase)).ok_or_else(|| token.no_number(Unit::Number));
     }
     // `5 ms` is as good as `5ms`.
-    let mut words = token.text.clone();
+    let mut words = token.text.to_owned();
     if number(&words).is_some()
         && let Some(next) = reader.peek()
-        && !next
-            .text
-            .starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && !next.text.starts_with(begins_number)
         && with_unit(&format!("{words}{}", next.text), unit).is_some()
         && next.text != "where"
     {
-        words.push_str(&next.text);
+        words.push_str(next.text);
         reader.at += 1;
     }
-    with_unit(&words, unit)
-        .map(Bound::Number)
-        .ok_or_else(|| token.no_number(unit))
+    let bound = with_unit(&words, unit).map(Bound::Number);
+    bound.ok_or_else(|| token.no_number(unit))
+}
+
+fn begins_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '.'
 }
 
 fn number(text: &str) -> Option<f64> {
     let plain = text.replace('_', "");
-    let starts = plain.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    let value: f64 = plain.parse().ok().filter(|_| starts)?;
+    let value: f64 = plain
+        .parse()
+        .ok()
+        .filter(|_| plain.starts_with(begins_number))?;
     value.is_finite().then_some(value)
 }
 
@@ -477,12 +440,9 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
     }
     loop {
         let name = reader.next("a field")?;
-        let field = FIELDS
-            .iter()
-            .find(|field| field.name == name.text)
-            .ok_or_else(|| name.unknown("field", FIELDS.iter().map(|field| field.name)))?;
+        let field = name.of("field", &FIELDS, |field| field.0)?;
         let sign = reader.next("`==`")?;
-        let equal = match sign.text.as_str() {
+        let equal = match sign.text {
             "=" | "==" => true,
             "!=" => false,
             _ => return Err(sign.instead_of("`==` or `!=`")),
@@ -501,13 +461,13 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
 /// Words and stars that stand close together.
 fn pattern(reader: &mut Reader<'_>) -> Result<String, GrammarError> {
     let first = reader.next("a pattern")?;
-    let mut pattern = first.text.clone();
+    let mut pattern = first.text.to_owned();
     let mut end = first.column + first.text.chars().count();
     while let Some(next) = reader.peek() {
         if next.column != end || next.text == "," {
             break;
         }
-        pattern.push_str(&next.text);
+        pattern.push_str(next.text);
         end += next.text.chars().count();
         reader.at += 1;
     }

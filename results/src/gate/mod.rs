@@ -23,10 +23,10 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::figures::help;
-use self::grammar::{Bound, Compare, Filter};
+use self::grammar::{Bound, Compare};
 pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
 use crate::compare::{pairs, row_key, scenario_key};
-use crate::pattern::matches;
+
 use crate::run::{BenchRow, Estimate, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::State;
@@ -126,18 +126,6 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-impl Place<'_> {
-    /// A filter on what a place does not have leaves the place out.
-    fn passes(&self, filters: &[Filter]) -> bool {
-        filters.iter().all(|filter| {
-            filter
-                .field
-                .at(self)
-                .is_some_and(|value| matches(&filter.pattern, &value) == filter.equal)
-        })
-    }
-}
-
 /// What a place has to say to a condition.
 pub(crate) enum Found {
     /// The place has no such thing, and is not asked.
@@ -152,10 +140,8 @@ pub(crate) enum Found {
 
 /// Judges `run` by every condition; `base` is what conditions mean by that word.
 pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decision {
-    let judged: Vec<Judged> = conditions
-        .iter()
-        .map(|condition| judge(run, base, condition))
-        .collect();
+    let judged = conditions.iter().map(|one| judge(run, base, one));
+    let judged: Vec<Judged> = judged.collect();
     let outcome = judged.iter().map(|one| one.outcome).max();
     let outcome = outcome.unwrap_or(Outcome::Unknown);
     Decision {
@@ -181,7 +167,8 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
     let places = run.rows.iter().map(Place::Row);
     let places = places.chain(run.scenarios.iter().map(Place::Scenario));
     let mut parts = Vec::new();
-    for place in places.filter(|place| place.passes(&condition.filters)) {
+    let asked = |place: &Place<'_>| condition.filters.iter().all(|filter| filter.passes(place));
+    for place in places.filter(asked) {
         let found = condition.value.of(&place);
         if matches!(found, Found::Nothing) {
             continue;
@@ -197,10 +184,9 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
     Judged {
         condition: condition.text.clone(),
         outcome: worst.unwrap_or(Outcome::Unknown),
-        why: if worst.is_none() {
-            "no row and no scenario of the run has it".to_owned()
-        } else {
-            String::new()
+        why: match worst {
+            None => "no row and no scenario of the run has it".to_owned(),
+            Some(_) => String::new(),
         },
         parts,
     }
@@ -208,10 +194,8 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
 
 /// The part of `base` that belongs to `item`: the n-th of its key to the n-th of it.
 fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String) -> Option<&'a T> {
-    let found = pairs(all, base, key)
-        .into_iter()
-        .find(|(own, _)| std::ptr::eq(*own, item));
-    found.map(|(_, other)| other)
+    let mut pairs = pairs(all, base, key).into_iter();
+    pairs.find_map(|(own, other)| std::ptr::eq(own, item).then_some(other))
 }
 
 fn judge_part<'a>(
@@ -220,63 +204,68 @@ fn judge_part<'a>(
     found: Found,
     of_base: &impl Fn(&Place<'a>) -> Option<Place<'a>>,
 ) -> Part {
-    let asked = condition.bound_words();
-    let part = |outcome, found: String, bound: String, why: String| Part {
+    let mut part = Part {
         r#where: place.to_string(),
-        found,
-        bound,
-        outcome,
-        why,
+        found: "–".to_owned(),
+        bound: condition.bound_words(),
+        outcome: Outcome::Unknown,
+        why: String::new(),
     };
-    let unknown = |found, bound, why| part(Outcome::Unknown, found, bound, why);
     let figure = match found {
-        Found::Missing(why) => return unknown("–".to_owned(), asked, why),
-        Found::Word(word) => {
-            return part(judge_word(condition, &word), word, asked, String::new());
+        Found::Nothing => return part,
+        Found::Missing(why) => return Part { why, ..part },
+        Found::Word(found) => {
+            let outcome = judge_word(condition, &found);
+            return Part {
+                found,
+                outcome,
+                ..part
+            };
         }
-        Found::Nothing => return unknown("–".to_owned(), asked, String::new()),
         Found::Figure(figure) => figure,
     };
-    let words = condition.value.words(&figure);
     if let Place::Row(row) = place {
         if row.safety.state == State::Violated {
-            let why = "the lock was not safe while it was measured".to_owned();
-            return part(Outcome::Failed, "void".to_owned(), asked, why);
+            part.outcome = Outcome::Failed;
+            part.found = "void".to_owned();
+            part.why = "the lock was not safe while it was measured".to_owned();
+            return part;
         }
         if !row.valid {
-            let why = format!("the row is invalid: {}", row.why_invalid.join("; "));
-            return unknown(words, asked, why);
+            part.found = condition.value.words(&figure);
+            part.why = format!("the row is invalid: {}", row.why_invalid.join("; "));
+            return part;
         }
     }
     let bound = match &condition.bound {
-        Bound::Number(bound) => Ok((*bound, asked.clone())),
+        Bound::Number(bound) => Ok((*bound, part.bound.clone())),
         Bound::OfBase(factor) => bound_of_base(condition, *factor, of_base(place)),
         Bound::State(_) => Err("a figure has no state"),
     };
-    let (bound, bound_words) = match bound {
-        Ok(bound) => bound,
-        Err(why) => return unknown(words, asked, why.to_owned()),
+    let why = match bound {
+        Ok((_, words)) if figure.median.is_nan() => {
+            part.bound = words;
+            part.why = "it was not measured".to_owned();
+            return part;
+        }
+        Ok((bound, words)) => {
+            part.bound = words;
+            part.outcome = match condition.compare.holds(figure.median, bound) {
+                true => Outcome::Passed,
+                false => Outcome::Failed,
+            };
+            let ends = figure.low.zip(figure.high);
+            let close = ends.is_some_and(|(low, high)| low <= bound && bound <= high);
+            match close {
+                true => "its interval reaches over the bound: the next run may say otherwise",
+                false => "",
+            }
+        }
+        Err(why) => why,
     };
-    if figure.median.is_nan() {
-        return unknown(
-            "–".to_owned(),
-            bound_words,
-            "it was not measured".to_owned(),
-        );
-    }
-    let ends = figure.low.zip(figure.high);
-    let close = ends.is_some_and(|(low, high)| low <= bound && bound <= high);
-    let outcome = if condition.compare.holds(figure.median, bound) {
-        Outcome::Passed
-    } else {
-        Outcome::Failed
-    };
-    let why = if close {
-        "its interval reaches over the bound: the next run may say otherwise"
-    } else {
-        ""
-    };
-    part(outcome, words, bound_words, why.to_owned())
+    part.found = condition.value.words(&figure);
+    part.why = why.to_owned();
+    part
 }
 
 /// So many times what the base has, and that in words; or why there is no such bound.
@@ -291,13 +280,9 @@ fn bound_of_base(
         _ => return Err("the base has no such figure"),
     };
     let bound = factor * base;
-    let words = format!(
-        "{} ({} of the base's {})",
-        condition.value.number_words(bound),
-        units::figure(factor),
-        condition.value.number_words(base)
-    );
-    Ok((bound, words))
+    let [limit, base] = [bound, base].map(|number| condition.value.number_words(number));
+    let factor = units::figure(factor);
+    Ok((bound, format!("{limit} ({factor} of the base's {base})")))
 }
 
 fn valid(place: &Place<'_>) -> bool {
@@ -308,14 +293,12 @@ fn valid(place: &Place<'_>) -> bool {
 }
 
 fn judge_word(condition: &Condition, word: &str) -> Outcome {
-    let equal = matches!(&condition.bound, Bound::State(wanted) if wanted == word);
+    let equal = matches!(condition.bound, Bound::State(wanted) if wanted == word);
     // `!= violated` is no more met by "unknown" than `== clean` is; but `== unknown` is.
-    if word == State::Unknown.word() && !equal {
-        Outcome::Unknown
-    } else if equal == (condition.compare == Compare::Equal) {
-        Outcome::Passed
-    } else {
-        Outcome::Failed
+    match equal == (condition.compare == Compare::Equal) {
+        _ if word == State::Unknown.word() && !equal => Outcome::Unknown,
+        true => Outcome::Passed,
+        false => Outcome::Failed,
     }
 }
 

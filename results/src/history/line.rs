@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::de::value::StrDeserializer;
+use serde::de::value::{EnumAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, VariantAccess, Visitor};
-use serde::{Deserialize, Serialize, de, forward_to_deserialize_any};
+use serde::{Deserialize, Serialize, de};
 use serde_json::{Error, Value};
 
 use super::error::shown;
@@ -130,18 +130,22 @@ fn check(call: &Call) -> Result<(), HistoryError> {
 }
 
 fn whole<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, HistoryError> {
-    let at = Tagged { word: "", text };
-    serde_json::from_slice(text).map_err(|error| refused::<T>(&error, at))
+    let whole = || serde_json::Deserializer::from_slice(text);
+    serde_json::from_slice(text).map_err(|error| refused::<T, _>(&error, &mut whole()))
 }
 
 /// The variant that a word names, with its fields out of the whole line.
 fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T, HistoryError> {
-    let at = Tagged { word, text };
-    T::deserialize(at).map_err(|error| refused::<T>(&error, at))
+    let at = || EnumAccessDeserializer::new(Tagged { word, text });
+    T::deserialize(at()).map_err(|error| refused::<T, _>(&error, at()))
 }
 
 /// What serde says of a line, with the field that it means: that is found by reading once more.
-fn refused<'de, T: Deserialize<'de>>(error: &Error, at: Tagged<'de>) -> HistoryError {
+fn refused<'de, T, D>(error: &Error, at: D) -> HistoryError
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de, Error = Error>,
+{
     let mut track = serde_path_to_error::Track::new();
     let _ = T::deserialize(serde_path_to_error::Deserializer::new(at, &mut track));
     let path = track.path();
@@ -194,28 +198,6 @@ struct Tagged<'de> {
     text: &'de [u8],
 }
 
-impl<'de> Deserializer<'de> for Tagged<'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        serde_json::Deserializer::from_slice(self.text).deserialize_any(visitor)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_enum(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct seq tuple
-        tuple_struct map struct identifier ignored_any
-    }
-}
-
 impl<'de> EnumAccess<'de> for Tagged<'de> {
     type Error = Error;
     type Variant = Self;
@@ -249,6 +231,6 @@ impl<'de> VariantAccess<'de> for Tagged<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.deserialize_any(visitor)
+        serde_json::Deserializer::from_slice(self.text).deserialize_any(visitor)
     }
 }

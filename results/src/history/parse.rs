@@ -10,8 +10,9 @@
 //! - The last line counts as torn if it is not JSON at all; JSON of a wrong form is a bad line there too. Empty lines are skipped.
 //! - Names of grants are not followed here: whether a grant is known is the checkers' question.
 
-use super::sequence::Sequence;
-use super::{History, HistoryError, Line};
+use std::collections::HashMap;
+
+use super::{Call, End, Entry, History, HistoryError, Line};
 
 impl History {
     /// Reads a whole file. A torn last line is dropped and [`torn`](Self::torn) is set, if a complete line precedes it.
@@ -42,7 +43,9 @@ impl History {
 /// Takes a file line by line, so that neither the whole text nor all lines are needed at once.
 #[derive(Default)]
 pub(crate) struct Reader {
-    sequence: Sequence,
+    last_ns: u64,
+    /// Of each `id` whose operation goes on, whether that is an acquire.
+    pending: HashMap<u64, bool>,
     any: bool,
     number: usize,
     /// A line that is not JSON: torn if it stays the last, else bad.
@@ -64,9 +67,7 @@ impl Reader {
         }
         match Line::parse_bytes(text) {
             Ok(line) => {
-                self.sequence
-                    .take(&line)
-                    .map_err(|error| error.at(self.number))?;
+                self.fits(&line).map_err(|error| error.at(self.number))?;
                 self.any = true;
                 Ok(Some(line))
             }
@@ -76,6 +77,48 @@ impl Reader {
             }
             Err(error) => Err(error.at(self.number)),
         }
+    }
+
+    /// Whether a line is in order of time, and an end that its call can have.
+    fn fits(&mut self, line: &Line) -> Result<(), HistoryError> {
+        let last_ns = std::mem::replace(&mut self.last_ns, line.t_ns);
+        if line.t_ns < last_ns {
+            let found = format!("`t_ns` is {} after {last_ns}", line.t_ns);
+            return Err(HistoryError::new(found, "lines in order of `t_ns`"));
+        }
+        let (found, allowed) = match &line.entry {
+            Entry::Call { id, call } => {
+                let acquire = matches!(call, Call::Acquire(_));
+                if self.pending.insert(*id, acquire).is_none() {
+                    return Ok(());
+                }
+                (
+                    format!("a second call with `id` {id} while the first is pending"),
+                    "an `id` of its own for each operation",
+                )
+            }
+            Entry::End { id, end } => match (self.pending.remove(id), end) {
+                (None, _) => (
+                    format!("an end with `id` {id} without a pending call"),
+                    "one end after each call, with its `id`",
+                ),
+                (Some(true), End::NotHeld) => (
+                    "`end` of an acquire is \"not_held\"".to_owned(),
+                    "\"ok\", \"busy\", \"failed\" or \"unknown\"",
+                ),
+                (Some(false), End::Busy) => (
+                    "`end` of an extend or release is \"busy\"".to_owned(),
+                    "\"ok\", \"not_held\", \"failed\" or \"unknown\"",
+                ),
+                (Some(true), End::Ok { grant: None, .. }) => (
+                    "an acquire's \"ok\" without `grant`".to_owned(),
+                    "a `grant` that names the hold",
+                ),
+                _ => return Ok(()),
+            },
+            Entry::Event(_) => return Ok(()),
+        };
+        Err(HistoryError::new(found, allowed))
     }
 
     /// Whether the last line was torn.

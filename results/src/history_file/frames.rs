@@ -1,29 +1,19 @@
 //! Reads zstd frames, one after the other, and says whether they end early or are damaged.
 
-use std::cell::RefCell;
 use std::io::{self, BufRead, Read};
-use std::rc::Rc;
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Why no more text comes.
-#[derive(Debug, Clone, PartialEq)]
+/// Why no more text comes; inside of the error that a read ends with.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// The file ends inside a frame.
+    #[error("the file ends inside a frame")]
     Cut,
     /// The decoder's words.
+    #[error("{0}")]
     Damaged(String),
-}
-
-/// What was found, for the reader around a [`Frames`].
-#[derive(Debug, Clone, Default)]
-pub(super) struct Found(Rc<RefCell<Option<Broken>>>);
-
-impl Found {
-    pub(super) fn get(&self) -> Option<Broken> {
-        self.0.borrow().clone()
-    }
 }
 
 /// The text of all frames of `R`. After an error nothing more comes.
@@ -32,7 +22,7 @@ pub(super) struct Frames<R> {
     decoder: FrameDecoder,
     /// Whether a frame has begun whose text was not all handed over.
     inside: bool,
-    found: Found,
+    broken: bool,
 }
 
 impl<R: BufRead> Frames<R> {
@@ -44,13 +34,8 @@ impl<R: BufRead> Frames<R> {
             },
             decoder: FrameDecoder::new(),
             inside: false,
-            found: Found::default(),
+            broken: false,
         }
-    }
-
-    /// Where the reason stands when a read failed.
-    pub(super) fn broken(&self) -> Found {
-        self.found.clone()
     }
 
     /// The next frame, or `false` at the end.
@@ -87,23 +72,21 @@ impl<R: BufRead> Frames<R> {
     }
 
     fn failed(&mut self, error: &FrameDecoderError) -> io::Error {
-        let broken = if self.source.ended {
-            Broken::Cut
-        } else {
-            Broken::Damaged(error.to_string())
-        };
-        self.broke(broken)
+        self.broke(match self.source.ended {
+            true => Broken::Cut,
+            false => Broken::Damaged(error.to_string()),
+        })
     }
 
     fn broke(&mut self, broken: Broken) -> io::Error {
-        self.found.0.borrow_mut().get_or_insert(broken);
-        io::ErrorKind::InvalidData.into()
+        self.broken = true;
+        io::Error::new(io::ErrorKind::InvalidData, broken)
     }
 }
 
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.found.0.borrow().is_some() {
+        if self.broken {
             return Err(io::ErrorKind::InvalidData.into());
         }
         if out.is_empty() {

@@ -1,5 +1,7 @@
 //! The short words for parts of a run that every format shows.
 
+use itertools::Itertools;
+
 use crate::answer::small_print;
 use crate::run::{BenchRow, Environment, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
 use crate::units;
@@ -7,15 +9,11 @@ use crate::verdict::{State, Verdict};
 
 /// `✓ clean`, `? unknown`, `✗ 2×, worst 303 ms`.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
-    let glyph = verdict.state.glyph();
+    let (glyph, count) = (verdict.state.glyph(), units::count(verdict.count));
     match (verdict.state, verdict.worst_ns) {
-        (State::Violated, 0) => format!("{glyph} {}×", units::count(verdict.count)),
-        (State::Violated, worst_ns) => format!(
-            "{glyph} {}×, worst {}",
-            units::count(verdict.count),
-            units::duration(worst_ns)
-        ),
-        (state, _) => format!("{glyph} {}", state.word()),
+        (State::Violated, 0) => format!("{glyph} {count}×"),
+        (State::Violated, ns) => format!("{glyph} {count}×, worst {}", units::duration(ns)),
+        (state, _) => self::state(state),
     }
 }
 
@@ -40,17 +38,8 @@ pub(crate) fn faults(faults: &[FaultSpan]) -> String {
     if faults.is_empty() {
         return "no fault".to_owned();
     }
-    let words: Vec<String> = faults
-        .iter()
-        .map(|fault| {
-            let effect = if fault.bit {
-                ""
-            } else {
-                " (no evidence of effect)"
-            };
-            fault.label() + effect
-        })
-        .collect();
+    let effect = |bit| if bit { "" } else { " (no evidence of effect)" };
+    let mut words = faults.iter().map(|fault| fault.label() + effect(fault.bit));
     words.join(", ")
 }
 
@@ -68,12 +57,9 @@ pub(crate) fn expected(scenario: &ScenarioResult) -> String {
     if scenario.expected.is_empty() {
         return "nothing".to_owned();
     }
-    let words: Vec<String> = scenario
-        .expected
-        .iter()
-        .map(|(class, state)| format!("{class} {state}"))
-        .collect();
-    words.join(", ")
+    let expected = scenario.expected.iter();
+    let words = expected.map(|(class, state)| format!("{class} {state}"));
+    words.format(", ").to_string()
 }
 
 /// `✓ as expected`, `✗ not as expected`, `? unknown`, `· nothing expected`.
@@ -83,9 +69,9 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
 
 /// The outcome with the small print behind it, in one line.
 pub(crate) fn small(run: &Run) -> String {
-    let mut words = vec![outcome(run.outcome())];
-    words.extend(small_print(run));
-    words.join("; ")
+    [vec![outcome(run.outcome())], small_print(run)]
+        .concat()
+        .join("; ")
 }
 
 /// Whether a row's figures may be shown: not if the lock was proven unsafe while it was measured.
@@ -95,19 +81,20 @@ pub(crate) fn is_void(row: &BenchRow) -> bool {
 
 /// `✓ clean`, `✗ violated`.
 pub(crate) fn safety(row: &BenchRow) -> String {
-    format!("{} {}", row.safety.state.glyph(), row.safety.state.word())
+    state(row.safety.state)
+}
+
+fn state(state: State) -> String {
+    format!("{} {}", state.glyph(), state.word())
 }
 
 /// Why a row's figures may not be quoted; `None` if they may.
 pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
-    if is_void(row) {
-        Some("void: the lock was not safe while it was measured".to_owned())
-    } else if row.valid {
-        None
-    } else if row.why_invalid.is_empty() {
-        Some("invalid".to_owned())
-    } else {
-        Some(row.why_invalid.join("; "))
+    match (row.valid, row.why_invalid.as_slice()) {
+        _ if is_void(row) => Some("void: the lock was not safe while it was measured".to_owned()),
+        (true, _) => None,
+        (false, []) => Some("invalid".to_owned()),
+        (false, why) => Some(why.join("; ")),
     }
 }
 
@@ -119,10 +106,7 @@ pub(crate) fn interval(estimate: &Estimate) -> String {
 
 /// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
 pub(crate) fn behind(estimate: &Estimate) -> String {
-    match interval(estimate) {
-        range if range.is_empty() => range,
-        range => format!(" ({range})"),
-    }
+    units::enclosed(" (", &interval(estimate), ")")
 }
 
 /// `99 800–103 900`.
@@ -141,37 +125,28 @@ pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
 
 /// `vm: AMD EPYC, 2 cores, 23.5 GiB of memory, Linux 6.18`, without what is not known.
 pub(crate) fn machine(environment: &Environment) -> String {
-    let mut words = vec![environment.cpu.clone()];
-    if environment.cores > 0 {
-        words.push(format!("{} cores", environment.cores));
-    }
-    if environment.memory_bytes > 0 {
-        words.push(format!(
-            "{} of memory",
-            units::bytes(environment.memory_bytes)
-        ));
-    }
-    words.push(environment.kernel.clone());
-    words.retain(|word| !word.is_empty());
-    match (environment.host.as_str(), words.is_empty()) {
-        (host, true) => host.to_owned(),
-        ("", false) => words.join(", "),
-        (host, false) => format!("{host}: {}", words.join(", ")),
-    }
+    let known = |number: u64, words: String| if number > 0 { words } else { String::new() };
+    let (cores, memory) = (environment.cores, environment.memory_bytes);
+    let words = [
+        environment.cpu.clone(),
+        known(cores.into(), format!("{cores} cores")),
+        known(memory, format!("{} of memory", units::bytes(memory))),
+        environment.kernel.clone(),
+    ];
+    let words = words.iter().filter(|word| !word.is_empty()).join(", ");
+    let parts = [&environment.host, &words];
+    parts.iter().filter(|part| !part.is_empty()).join(": ")
 }
 
 /// A command line that a shell reads back as the same words.
 pub fn shell_line(words: &[String]) -> String {
     // By hand, since shell-words quotes `=` too, and a line full of quotation marks is hard to read.
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    let quoted = words.iter().map(|word| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
+    let quoted = words.iter().map(|word| match word.chars().all(plain) {
+        true if !word.is_empty() => word.clone(),
+        _ => format!("'{}'", word.replace('\'', "'\\''")),
     });
-    quoted.collect::<Vec<_>>().join(" ")
+    quoted.format(" ").to_string()
 }
 
 /// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
@@ -196,14 +171,13 @@ pub(crate) fn again(run: &Run) -> String {
 
 /// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
+    let shown = text.chars().map(|c| match c {
             '\n' | '\t' => ' ',
             // Beside control characters, those that are invisible or turn the direction of writing.
             c if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}') => '\u{fffd}',
             c => c,
-        })
-        .collect()
+        });
+    shown.collect()
 }
 
 #[cfg(test)]

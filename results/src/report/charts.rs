@@ -1,11 +1,14 @@
 //! The charts of a run: which figures each of them shows.
 
+use itertools::Itertools;
+
 use super::cells;
-use crate::figure::{CLIENT_CPU, SERVER_CPU, point};
+use crate::answer::bare;
+use crate::figure::point;
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Estimate, FaultSpan, Run, ScenarioResult, with_origin};
-use crate::svg::{self, Chart, Counted, Lines, Pieces, PricePoint, Row, Series, Shade, lines};
+use crate::svg::{self, Chart, Counted, Lines, PricePoint, Row, Series, Shade, lines};
 use crate::units;
 use crate::verdict::State;
 
@@ -29,21 +32,12 @@ pub(super) fn unlike(run: &Run) -> Option<String> {
     if first.load.is_empty() || placed(run).any(|result| result.load.is_empty()) {
         return Some("this run does not say how its locks were used".to_owned());
     }
-    let mut names: Vec<&str> = Vec::new();
-    for result in all {
-        let differs = |name: &&String| first.load.get(*name) != result.load.get(*name);
-        for name in first.load.keys().chain(result.load.keys()).filter(differs) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
-    }
-    (!names.is_empty()).then(|| {
-        format!(
-            "configurations were used differently ({})",
-            names.join(", ")
-        )
-    })
+    let names = all.flat_map(|result| {
+        let names = first.load.keys().chain(result.load.keys());
+        names.filter(|name| first.load.get(*name) != result.load.get(*name))
+    });
+    let names = names.unique().join(", ");
+    (!names.is_empty()).then(|| format!("configurations were used differently ({names})"))
 }
 
 /// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than two, or if their loads differ.
@@ -51,59 +45,51 @@ pub(super) fn price(run: &Run) -> Option<Chart> {
     if placed(run).nth(1).is_none() || unlike(run).is_some() {
         return None;
     }
-    let points: Vec<PricePoint> = placed(run)
-        .filter_map(|result| {
-            let violations_per_min = match result.verdicts.contract.state {
-                State::Clean => 0.0,
-                _ => result.per_minute("contract")?,
-            };
-            Some(PricePoint {
-                label: label(result),
-                throughput: result.grants_per_s,
-                violations_per_min,
-            })
+    let points = placed(run).filter_map(|result| {
+        let violations_per_min = match result.verdicts.contract.state {
+            State::Clean => 0.0,
+            _ => result.per_minute("contract")?,
+        };
+        Some(PricePoint {
+            label: label(result),
+            throughput: result.grants_per_s,
+            violations_per_min,
         })
-        .collect();
+    });
+    let points: Vec<PricePoint> = points.collect();
     (!points.is_empty()).then(|| svg::price(&points))
 }
 
 /// Scenarios that have no place on that chart, since their contract verdict is unknown.
 pub(super) fn unplaced(run: &Run) -> Vec<&str> {
-    run.scenarios
-        .iter()
-        .filter(|result| !result.is_control() && result.verdicts.contract.state == State::Unknown)
-        .map(|result| result.name.as_str())
-        .collect()
+    let tried = run.scenarios.iter().filter(|result| !result.is_control());
+    let unknown = tried.filter(|result| result.verdicts.contract.state == State::Unknown);
+    unknown.map(|result| result.name.as_str()).collect()
 }
 
 fn label(result: &ScenarioResult) -> String {
-    let durability = match result.durability.as_str() {
-        "none" => "",
-        durability => durability,
-    };
     let place = format!("{} · {}", result.name, result.topology);
-    with_origin(place, durability)
+    with_origin(place, bare(&result.durability))
 }
 
 /// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could not be seen.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
-    let mut loads: Vec<(&str, u32)> = Vec::new();
-    for row in &run.rows {
-        if !loads.contains(&(row.workload.as_str(), row.tasks)) {
-            loads.push((&row.workload, row.tasks));
-        }
-    }
+    let loads: Vec<String> = run.rows.iter().map(loaded).unique().collect();
     // A sweep has a load per row: one chart holds them all, or there would be a chart per bar.
     if loads.len() > CHARTS_MAX {
         return vec![throughput_of(run.rows.iter(), THROUGHPUT)];
     }
-    let charts = loads.iter().map(|(workload, tasks)| {
-        let rows = run.rows.iter();
-        let rows = rows.filter(|row| (row.workload.as_str(), row.tasks) == (*workload, *tasks));
-        let noun = units::plural(*tasks as usize, "task");
-        throughput_of(rows, &format!("{THROUGHPUT}: {workload}, {tasks} {noun}"))
+    let charts = loads.iter().map(|load| {
+        let rows = run.rows.iter().filter(|row| loaded(row) == *load);
+        throughput_of(rows, &format!("{THROUGHPUT}: {load}"))
     });
     charts.collect()
+}
+
+/// Workload and number of tasks.
+fn loaded(row: &BenchRow) -> String {
+    let tasks = units::several(row.tasks as usize, "task");
+    format!("{}, {tasks}", row.workload)
 }
 
 /// With more loads than this, throughput is one chart.
@@ -136,12 +122,8 @@ fn of<T>(row: &BenchRow, figure: Option<T>) -> Row<T> {
 const VOID: &str = "void: not safe while it was measured";
 
 fn detail(row: &BenchRow) -> String {
-    let place = row.place();
-    if row.valid || cells::is_void(row) {
-        place
-    } else {
-        format!("{place} · invalid")
-    }
+    let is_invalid = !row.valid && !cells::is_void(row);
+    with_origin(row.place(), if is_invalid { "invalid" } else { "" })
 }
 
 /// A run with more than this many rows, as a sweep has, draws only the first: every one is in the tables.
@@ -154,12 +136,9 @@ fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
     let mut groups: Vec<(String, Vec<&BenchRow>)> = Vec::new();
     let rows = run.rows.iter().filter(|row| !cells::is_void(row));
     for row in rows.take(CURVES_MAX) {
-        let noun = units::plural(row.tasks as usize, "task");
-        let name = format!("{}, {} {noun}", row.workload, row.tasks);
-        let open = groups
-            .iter_mut()
-            .find(|(known, rows)| *known == name && rows.len() < PER_CHART);
-        match open {
+        let name = loaded(row);
+        let mut open = groups.iter_mut();
+        match open.find(|(known, rows)| *known == name && rows.len() < PER_CHART) {
             Some((_, rows)) => rows.push(row),
             None => groups.push((name, vec![row])),
         }
@@ -247,15 +226,13 @@ pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
 /// The median, the p99 and the longest time to a grant over the time of a scenario, with its faults shaded.
 pub(super) fn latency_over_time(result: &ScenarioResult) -> Option<Chart> {
     let intervals = result.over_time.as_ref()?.acquire.as_ref()?;
-    let series = [(0.5, "median"), (TAIL, "p99"), (1.0, "longest")]
-        .into_iter()
-        .filter_map(|(share, label)| over_intervals(intervals, share, label))
-        .collect();
+    let shares = [(0.5, "median"), (TAIL, "p99"), (1.0, "longest")].into_iter();
+    let series = shares.filter_map(|(share, label)| over_intervals(intervals, share, label));
     lines(&Lines {
         title: "Time to a grant over time".to_owned(),
         across: "seconds since the run began".to_owned(),
         upright: "milliseconds from the call to the grant".to_owned(),
-        series,
+        series: series.collect(),
         shades: shades(result),
         ..Lines::default()
     })
@@ -284,22 +261,19 @@ fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Seri
 
 /// What a cycle costs: CPU on both sides, with the number of commands.
 pub(super) fn cost(run: &Run) -> Option<Chart> {
-    let stacks = run
-        .rows
-        .iter()
-        .filter(|row| !cells::is_void(row))
-        .filter_map(|row| {
-            let server = (SERVER_CPU.of)(row)?.median;
-            let mut pieces = vec![("servers".to_owned(), server)];
-            pieces.extend((CLIENT_CPU.of)(row).map(|us| ("clients".to_owned(), us.median)));
-            let commands = row.commands_per_cycle.map_or(String::new(), |commands| {
-                format!("{} commands", units::figure(commands))
-            });
-            Some(Row {
-                note: commands,
-                ..of(row, Some(pieces))
-            })
-        });
+    let rows = run.rows.iter().filter(|row| !cells::is_void(row));
+    let stacks = rows.filter_map(|row| {
+        let mut pieces = vec![("servers".to_owned(), row.server_cpu_us_per_cycle?)];
+        pieces.extend(
+            row.client_cpu_us_per_cycle
+                .map(|us| ("clients".to_owned(), us)),
+        );
+        let commands = row.commands_per_cycle.map(units::figure);
+        Some(Row {
+            note: units::enclosed("", &commands.unwrap_or_default(), " commands"),
+            ..of(row, Some(pieces))
+        })
+    });
     let unit = "microseconds of CPU per acquire and release";
     svg::stacked("Cost per cycle", unit, false, stacks.collect())
 }
@@ -307,21 +281,16 @@ pub(super) fn cost(run: &Run) -> Option<Chart> {
 /// A sweep as a curve, with the law that was fitted to it.
 pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
     let good = |value: &f64| value.is_finite() && *value > 0.0;
-    let points: Vec<(f64, f64)> = sweep
-        .points
-        .iter()
-        .map(|point| (point.level, point.cycles_per_s.median))
-        .filter(|(level, _)| good(level))
-        .collect();
+    let levels = || sweep.points.iter().filter(|point| good(&point.level));
+    let points = levels().map(|point| (point.level, point.cycles_per_s.median));
+    let points: Vec<(f64, f64)> = points.collect();
+    let intervals = levels().filter_map(|point| {
+        let (low, high) = point.cycles_per_s.low.zip(point.cycles_per_s.high)?;
+        Some((point.level, low, high))
+    });
     let mut series = vec![Series {
         label: "measured".to_owned(),
-        intervals: (sweep.points.iter())
-            .filter(|point| good(&point.level))
-            .filter_map(|point| {
-                let (low, high) = point.cycles_per_s.low.zip(point.cycles_per_s.high)?;
-                Some((point.level, low, high))
-            })
-            .collect(),
+        intervals: intervals.collect(),
         stretches: vec![points.clone()],
         marks: true,
     }];
@@ -333,12 +302,11 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
             ..Series::default()
         });
     }
-    let shades = sweep.knee.as_ref().and_then(|knee| {
-        knee.bad_per_s.map(|bad| Shade {
-            label: "not kept from here on".to_owned(),
-            from: bad,
-            to: None,
-        })
+    let knee = sweep.knee.iter().filter_map(|knee| knee.bad_per_s);
+    let shades = knee.map(|from| Shade {
+        label: "not kept from here on".to_owned(),
+        from,
+        to: None,
     });
     lines(&Lines {
         title: format!("{} on {}", sweep.subject, sweep.topology),
@@ -346,7 +314,7 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
         upright: "cycles per second".to_owned(),
         logarithmic: true,
         series,
-        shades: shades.into_iter().collect(),
+        shades: shades.collect(),
     })
 }
 
@@ -369,14 +337,12 @@ pub(super) fn over_time(result: &ScenarioResult) -> Option<Chart> {
 }
 
 fn shades(result: &ScenarioResult) -> Vec<Shade> {
-    let faults = result.faults.iter();
-    faults
-        .map(|fault| Shade {
-            label: fault.label(),
-            from: fault.injected_ns as f64 / 1e9,
-            to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
-        })
-        .collect()
+    let shades = result.faults.iter().map(|fault| Shade {
+        label: fault.label(),
+        from: fault.injected_ns as f64 / 1e9,
+        to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
+    });
+    shades.collect()
 }
 
 /// From each fault to the next grant.
@@ -401,24 +367,19 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
     let stacks = run.scenarios.iter().filter_map(|result| {
         let over = result.over_time.as_ref()?;
         let empty = over.owners.values().filter(|count| **count == 0).count();
-        let jain = over
-            .jain()
-            .map(|jain| format!("Jain {}", units::figure(jain)));
-        let mut note = jain.unwrap_or_default();
-        if let Some(least) = over.share_min {
-            note += &format!(", least {}", units::figure(least));
-        }
+        let figure = |before, value: Option<f64>| {
+            units::enclosed(before, &value.map_or(String::new(), units::figure), "")
+        };
+        let mut note = figure("Jain ", over.jain()) + &figure(", least ", over.share_min);
         if empty > 0 {
             note += &format!(", {empty} got none");
         }
         let owners = over.owners.iter();
-        let pieces: Pieces = owners
-            .map(|(owner, count)| (owner.clone(), f64::from(*count)))
-            .collect();
+        let pieces = owners.map(|(owner, count)| (owner.clone(), f64::from(*count)));
         Some(Row {
             label: result.name.clone(),
             detail: result.place(),
-            of: Some(pieces),
+            of: Some(pieces.collect()),
             note,
         })
     });
@@ -510,16 +471,14 @@ mod tests {
             row("uncontended", 16),
             row("contended", 16),
         ];
-        let titles: Vec<String> = throughput(&run)
-            .iter()
-            .map(|c| c.title().to_owned())
-            .collect();
+        let [contended, uncontended] = &throughput(&run)[..] else {
+            panic!("two charts");
+        };
+        let titles = [contended.title(), uncontended.title()];
+        let loads = ["contended, 16 tasks", "uncontended, 16 tasks"];
         assert_eq!(
             titles,
-            [
-                "Cycles per second: contended, 16 tasks",
-                "Cycles per second: uncontended, 16 tasks"
-            ]
+            loads.map(|load| format!("Cycles per second: {load}"))
         );
         run.rows = (1..=20).map(|tasks| row("contended", tasks)).collect();
         assert_eq!(throughput(&run).len(), 1, "a sweep is one chart");

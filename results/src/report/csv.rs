@@ -1,6 +1,8 @@
 //! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
 //! file and a new figure adds lines, not columns.
 
+use itertools::Itertools;
+
 use crate::figure::{
     ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE,
     SERVER_CALLS, SERVER_CPU,
@@ -30,20 +32,10 @@ const FIGURES: [(Figure<BenchRow>, &[Latency]); 6] = [
 ];
 
 fn bench(out: &mut String, row: &BenchRow) {
-    let tasks = row.tasks.to_string();
+    let (tasks, workload) = (row.tasks.to_string(), row.workload.as_str());
+    let place = ["bench", &row.subject, &row.topology, workload, &tasks];
     let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
-        let fields = [
-            "bench",
-            &row.subject,
-            &row.topology,
-            &row.workload,
-            &tasks,
-            metric,
-            &value,
-            &number(low),
-            &number(high),
-        ];
-        push(out, &fields);
+        push(out, place, [metric, &value, &number(low), &number(high)]);
     };
     line("safety", row.safety.state.word().to_owned(), None, None);
     line("valid", row.valid.to_string(), None, None);
@@ -62,9 +54,8 @@ fn bench(out: &mut String, row: &BenchRow) {
             let Some(quantiles) = (latency.of)(row) else {
                 continue;
             };
-            for (name, quantile) in QUANTILES {
-                let ns = quantile.of(quantiles);
-                let value = ns.map_or(String::new(), |ns| ns.to_string());
+            for (name, of) in QUANTILES {
+                let value = whole(of(quantiles));
                 line(&format!("{}_{name}_ns", latency.name), value, None, None);
             }
         }
@@ -72,22 +63,9 @@ fn bench(out: &mut String, row: &BenchRow) {
 }
 
 fn scenario(out: &mut String, result: &ScenarioResult) {
-    let mut line = |metric: &str, value: String| {
-        push(
-            out,
-            &[
-                "scenario",
-                &result.subject,
-                &result.topology,
-                &result.name,
-                "",
-                metric,
-                &value,
-                "",
-                "",
-            ],
-        );
-    };
+    let (name, topology) = (result.name.as_str(), result.topology.as_str());
+    let place = ["scenario", &result.subject, topology, name, ""];
+    let mut line = |metric: &str, value: String| push(out, place, [metric, &value, "", ""]);
     for (class, verdict) in result.verdicts.iter() {
         line(class, verdict.state.word().to_owned());
         line(&format!("{class}_count"), verdict.count.to_string());
@@ -97,10 +75,7 @@ fn scenario(out: &mut String, result: &ScenarioResult) {
     line("exit_code", result.exit_code.to_string());
     line("grants_per_s", number(Some(result.grants_per_s)));
     let recovery = result.recovery.first_grant_after_fault_ns;
-    line(
-        "first_grant_after_fault_ns",
-        recovery.map_or(String::new(), |ns| ns.to_string()),
-    );
+    line("first_grant_after_fault_ns", whole(recovery));
     for (operation, endings) in &result.operations {
         for (ending, count) in endings {
             line(&format!("{operation}_{ending}"), count.to_string());
@@ -108,16 +83,18 @@ fn scenario(out: &mut String, result: &ScenarioResult) {
     }
 }
 
-fn number(value: Option<f64>) -> String {
-    value
-        .filter(|value| value.is_finite())
-        .map(|value| value.to_string())
-        .unwrap_or_default()
+/// A figure; nothing where there is none.
+pub(super) fn number(value: Option<f64>) -> String {
+    let value = value.filter(|value| value.is_finite());
+    value.map_or(String::new(), |value| value.to_string())
 }
 
-fn push(out: &mut String, fields: &[&str]) {
-    let line: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
-    out.push_str(&line.join(","));
+fn whole(value: Option<u64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+fn push(out: &mut String, place: [&str; 5], figure: [&str; 4]) {
+    out.push_str(&place.into_iter().chain(figure).map(quoted).join(","));
     out.push('\n');
 }
 
@@ -125,15 +102,10 @@ fn push(out: &mut String, fields: &[&str]) {
 fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
         || (field.starts_with('-') && field.parse::<f64>().is_err());
-    let field = if formula {
-        format!("'{field}")
-    } else {
-        field.to_owned()
-    };
-    if field.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field
+    let field = format!("{}{field}", if formula { "'" } else { "" });
+    match field.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field,
     }
 }
 

@@ -8,6 +8,7 @@ mod overview;
 mod scenario;
 
 use askama::Template;
+use itertools::Itertools;
 
 use self::bench::named;
 use self::scenario::ScenarioView;
@@ -83,32 +84,22 @@ fn outcome_class(outcome: Outcome) -> &'static str {
 }
 
 fn facts(run: &Run) -> Vec<Fact> {
+    let locklab = format!("{} {}", run.meta.version, run.meta.commit);
     present(vec![
         ("Started", run.meta.started_at.clone()),
         ("Took", length(run.meta.elapsed_ns)),
         ("Seed", run.meta.seed.to_string()),
         ("Machine", cells::machine(&run.meta.environment)),
-        (
-            "Parts",
-            run.parts
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join("; "),
-        ),
+        ("Parts", run.parts.iter().join("; ")),
         ("Servers", run.meta.environment.server_versions()),
-        (
-            "locklab",
-            format!("{} {}", run.meta.version, run.meta.commit)
-                .trim()
-                .to_owned(),
-        ),
+        ("locklab", locklab.trim().to_owned()),
     ])
 }
 
 fn machine(run: &Run) -> Vec<Fact> {
     let environment = &run.meta.environment;
     let [first, last] = environment.load_average;
+    let load = format!("{first:.2}, {last:.2}");
     present(vec![
         ("Host", environment.host.clone()),
         ("CPU", environment.cpu.clone()),
@@ -116,10 +107,7 @@ fn machine(run: &Run) -> Vec<Fact> {
         ("Memory", units::bytes(environment.memory_bytes)),
         ("Kernel", environment.kernel.clone()),
         ("Compiler", environment.rustc.clone()),
-        (
-            "Load average, start and end",
-            format!("{first:.2}, {last:.2}"),
-        ),
+        ("Load average, start and end", load),
         ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
     ])
 }
@@ -132,20 +120,17 @@ fn length(ns: u64) -> String {
     }
 }
 
-fn present(facts: Vec<Fact>) -> Vec<Fact> {
+fn present(mut facts: Vec<Fact>) -> Vec<Fact> {
+    facts.retain(|(_, value)| !value.is_empty());
     facts
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .collect()
 }
 
 /// Everything that limits trust, of the run and of its parts, on top and never folded away.
 fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     if run.partial {
-        warnings.push(
-            "The run was cut short: what is here is what was measured until then.".to_owned(),
-        );
+        let cut = "The run was cut short: what is here is what was measured until then.";
+        warnings.push(cut.to_owned());
     }
     warnings.extend(run.warnings.iter().cloned());
     for row in &run.rows {

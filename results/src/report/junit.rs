@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use itertools::Itertools;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::ReportError;
@@ -13,12 +14,10 @@ use crate::verdict::State;
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
+    let version = format!("{} {}", run.meta.version, run.meta.commit);
     suite.add_property(Property::new("run", printable(&run.run)));
     suite.add_property(Property::new("seed", run.meta.seed.to_string()));
-    suite.add_property(Property::new(
-        "version",
-        printable(&format!("{} {}", run.meta.version, run.meta.commit)),
-    ));
+    suite.add_property(Property::new("version", printable(&version)));
     for (name, server) in &run.meta.environment.servers {
         suite.add_property(Property::new(printable(name), printable(&server.version)));
     }
@@ -32,14 +31,12 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     };
     for result in results {
         let mut case = case(result);
-        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
-        if run
+        let alike = run
             .scenarios
             .iter()
-            .filter(|other| same_place(other, result))
-            .count()
-            > 1
-        {
+            .filter(|other| place(other) == place(result));
+        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
+        if alike.count() > 1 {
             case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
         }
         suite.add_test_case(case);
@@ -58,6 +55,10 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     }
     let mut report = Report::new("locklab");
     report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+    of_suite(report, suite)
+}
+
+fn of_suite(mut report: Report, suite: TestSuite) -> Result<String, String> {
     report.add_test_suite(suite);
     report.to_string().map_err(|error| error.to_string())
 }
@@ -91,11 +92,9 @@ pub fn document(
         };
         listed.add_test_case(test_case(&case.name, &format!("{suite}.{class}"), status));
     }
-    let mut report = Report::new("locklab");
-    report.add_test_suite(listed);
-    report.to_string().map_err(|error| ReportError {
+    of_suite(Report::new("locklab"), listed).map_err(|message| ReportError {
         format: "junit",
-        message: error.to_string(),
+        message,
     })
 }
 
@@ -116,8 +115,8 @@ fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
     })
 }
 
-fn same_place(a: &ScenarioResult, b: &ScenarioResult) -> bool {
-    (&a.name, &a.topology, &a.subject) == (&b.name, &b.topology, &b.subject)
+fn place(of: &ScenarioResult) -> (&str, &str, &str) {
+    (&of.name, &of.topology, &of.subject)
 }
 
 fn case(result: &ScenarioResult) -> TestCase {
@@ -161,12 +160,8 @@ fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus 
 /// What was expected, what came, and the first proof.
 fn message(result: &ScenarioResult) -> String {
     let mut lines = vec![format!("expected {}", cells::expected(result))];
-    lines.extend(
-        result
-            .incomplete
-            .iter()
-            .map(|why| format!("incomplete: {why}")),
-    );
+    let incomplete = result.incomplete.iter();
+    lines.extend(incomplete.map(|why| format!("incomplete: {why}")));
     for (class, verdict) in result.verdicts.iter() {
         let met = match result.expected.get(class) {
             Some(expected) => verdict.meets(expected, result.load_ns) == Some(true),
@@ -179,27 +174,25 @@ fn message(result: &ScenarioResult) -> String {
             lines.extend(own.map(|why| format!("  {why}")));
         }
     }
-    if let Some(expected) = result.expected.get(RECOVERY)
-        && result.meets(RECOVERY, expected) != Some(true)
-    {
+    let missed = |what| {
+        let expected = result.expected.get(what);
+        expected.filter(|expected| result.meets(what, expected) != Some(true))
+    };
+    if missed(RECOVERY).is_some() {
         lines.push(format!("recovery: {}", cells::recovery(result)));
     }
-    for (bound, _) in BOUNDS {
-        if let Some(expected) = result.expected.get(bound)
-            && result.meets(bound, expected) != Some(true)
-        {
-            let found = result.figures.get(bound).map(|found| format!("{found:.2}"));
-            let found = found.unwrap_or_else(|| "not measured".to_owned());
-            lines.push(format!("{bound}: {found}, expected {expected}"));
-        }
+    let bounds = BOUNDS.iter();
+    for (bound, expected) in bounds.filter_map(|(name, _)| Some((name, missed(name)?))) {
+        let found = result.figures.get(*bound);
+        let found = found.map_or("not measured".to_owned(), |found| format!("{found:.2}"));
+        lines.push(format!("{bound}: {found}, expected {expected}"));
     }
     lines.extend(result.without_effect());
     printable_lines(&lines)
 }
 
 fn printable_lines(lines: &[String]) -> String {
-    let lines: Vec<String> = lines.iter().map(|line| printable(line)).collect();
-    lines.join("\n")
+    lines.iter().map(|line| printable(line)).join("\n")
 }
 
 /// All verdicts with every proof kept, whatever was expected.
@@ -209,12 +202,8 @@ fn details(result: &ScenarioResult) -> String {
         lines.push(format!("{class}: {}", cells::verdict(verdict)));
         if verdict.state != State::Clean {
             lines.extend(verdict.why.iter().map(|why| format!("  {why}")));
-            lines.extend(
-                verdict
-                    .anomalies
-                    .iter()
-                    .map(|anomaly| format!("  {}: {}", anomaly.what, anomaly.proof)),
-            );
+            let anomalies = verdict.anomalies.iter();
+            lines.extend(anomalies.map(|one| format!("  {}: {}", one.what, one.proof)));
         }
     }
     printable_lines(&lines)

@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use askama::Template;
 use askama::filters::Escaper;
+use itertools::Itertools;
 
 use super::cells::{self, printable};
 use super::table::{self as tables, Table, bench as bench_cells};
@@ -13,7 +14,7 @@ use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
 use crate::sequence::Sequence;
-use crate::units;
+use crate::units::{self, enclosed};
 use crate::verdict::CLASSES;
 
 #[derive(Template)]
@@ -30,27 +31,25 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
 /// Headings and lines.
 type Rows = (Vec<String>, Vec<Vec<String>>);
 
-fn owned(heads: &[&str]) -> Vec<String> {
-    heads.iter().map(|head| (*head).to_owned()).collect()
-}
-
 /// A column per lock; of a single one also why.
 fn scorecard(audit: &Audit) -> Rows {
     let alone = audit.subjects.len() == 1;
-    let mut heads = owned(&["scenario"]);
-    heads.extend(audit.subjects.iter().map(|subject| subject.name.clone()));
-    heads.extend(alone.then(|| "why".to_owned()));
+    let mut heads = vec!["scenario"];
+    heads.extend(audit.subjects.iter().map(|subject| subject.name.as_str()));
+    heads.extend(alone.then_some("why"));
     let rows = audit.rows().into_iter().map(|row| {
         let first = row.iter().flatten().next();
         let mut words = vec![first.map_or(String::new(), |one| one.name.clone())];
-        words.extend(
-            row.iter()
-                .map(|one| one.map_or(String::new(), |one| one.outcome.mark())),
-        );
+        let marks = row.iter();
+        words.extend(marks.map(|one| one.map_or(String::new(), |one| one.outcome.mark())));
         words.extend(first.filter(|_| alone).map(|one| one.why.clone()));
         words
     });
-    (heads, rows.collect())
+    (owned(heads), rows.collect())
+}
+
+fn owned(heads: Vec<&str>) -> Vec<String> {
+    heads.into_iter().map(str::to_owned).collect()
 }
 
 /// So many convictions are drawn; of the others the lines that show them are given.
@@ -67,15 +66,11 @@ fn convictions<'a>(run: &Run, audit: &'a Audit) -> Vec<Conviction<'a>> {
     let mut left = DRAWN_MAX;
     let mut all = Vec::new();
     for subject in &audit.subjects {
-        for scenario in [AuditOutcome::Broken, AuditOutcome::Unknown]
-            .into_iter()
-            .flat_map(|outcome| subject.of(outcome))
-        {
-            let broken = left > 0 && scenario.outcome == AuditOutcome::Broken;
-            let drawn = run
-                .decisive(scenario)
-                .filter(|_| broken)
-                .and_then(Sequence::of);
+        let broken = subject.of(AuditOutcome::Broken);
+        for scenario in broken.chain(subject.of(AuditOutcome::Unknown)) {
+            let draws = left > 0 && scenario.outcome == AuditOutcome::Broken;
+            let decisive = run.decisive(scenario).filter(|_| draws);
+            let drawn = decisive.and_then(Sequence::of);
             left -= usize::from(drawn.is_some());
             all.push(Conviction {
                 subject: &subject.name,
@@ -88,9 +83,9 @@ fn convictions<'a>(run: &Run, audit: &'a Audit) -> Vec<Conviction<'a>> {
 }
 
 fn verdicts(run: &Run) -> Rows {
-    let mut heads = owned(&["scenario", "topology", "subject", "faults"]);
-    heads.extend(owned(&CLASSES));
-    heads.extend(owned(&["recovery", "expected", ""]));
+    let mut heads = vec!["scenario", "topology", "subject", "faults"];
+    heads.extend(CLASSES);
+    heads.extend(["recovery", "expected", ""]);
     let rows = run.scenarios.iter().map(|result| {
         let mut row = vec![
             result.name.clone(),
@@ -98,27 +93,20 @@ fn verdicts(run: &Run) -> Rows {
             result.subject.clone(),
             cells::faults(&result.faults),
         ];
-        row.extend(
-            result
-                .verdicts
-                .iter()
-                .map(|(_, verdict)| cells::verdict(verdict)),
-        );
-        row.extend([
-            cells::recovery(result),
-            cells::expected(result),
-            result.outcome().glyph().to_string(),
-        ]);
+        let verdicts = result.verdicts.iter();
+        row.extend(verdicts.map(|(_, verdict)| cells::verdict(verdict)));
+        let outcome = result.outcome().glyph().to_string();
+        row.extend([cells::recovery(result), cells::expected(result), outcome]);
         row
     });
-    (heads, rows.collect())
+    (owned(heads), rows.collect())
 }
 
 fn rows(run: &Run) -> Rows {
-    let mut heads = owned(&["subject", "topology", "workload", "tasks"]);
-    heads.extend(BENCH.iter().map(|figure| figure.head.to_owned()));
-    heads.insert(5, "range".to_owned());
-    heads.extend(owned(&["safety", "validity"]));
+    let mut heads = vec!["subject", "topology", "workload", "tasks"];
+    heads.extend(BENCH.iter().map(|figure| figure.head));
+    heads.insert(5, "range");
+    heads.extend(["safety", "validity"]);
     let rows = run.rows.iter().map(|row| {
         let mut cells = bench_cells(row);
         let range = std::mem::take(&mut cells[0].small);
@@ -131,14 +119,14 @@ fn rows(run: &Run) -> Rows {
         words.extend(cells.into_iter().map(|cell| cell.words));
         words.insert(5, range);
         words.push(cells::safety(row));
-        words.push(match (row.valid, row.why_invalid.is_empty()) {
+        words.push(match (row.valid, row.why_invalid.as_slice()) {
             (true, _) => "✓ valid".to_owned(),
-            (false, true) => "✗ invalid".to_owned(),
-            (false, false) => format!("✗ {}", row.why_invalid.join("; ")),
+            (false, []) => "✗ invalid".to_owned(),
+            (false, why) => format!("✗ {}", why.join("; ")),
         });
         words
     });
-    (heads, rows.collect())
+    (owned(heads), rows.collect())
 }
 
 /// What one core of a server carries.
@@ -148,10 +136,8 @@ fn cost(cost: &Table) -> Rows {
     let rows = cost.rows.iter().map(|line| {
         let invalid = if line.dim { " ✗ invalid" } else { "" };
         let mut words = vec![line.name.clone(), format!("{}{invalid}", line.small)];
-        words.extend(line.cells.iter().map(|cell| match cell.small.as_str() {
-            "" => cell.words.clone(),
-            interval => format!("{} ({interval})", cell.words),
-        }));
+        let cells = line.cells.iter();
+        words.extend(cells.map(|cell| cell.words.clone() + &enclosed(" (", &cell.small, ")")));
         words
     });
     (heads, rows.collect())
@@ -159,25 +145,19 @@ fn cost(cost: &Table) -> Rows {
 
 fn made(run: &Run) -> String {
     let (meta, environment) = (&run.meta, &run.meta.environment);
+    let (seed, version, commit) = (meta.seed, &meta.version, &meta.commit);
+    let (servers, machine) = (environment.server_versions(), cells::machine(environment));
+    let (started, took) = (&meta.started_at, units::duration(meta.elapsed_ns));
     format!(
-        "seed {}, locklab {} {}, {}, {}, started {}, took {}",
-        meta.seed,
-        meta.version,
-        meta.commit,
-        environment.server_versions(),
-        cells::machine(environment),
-        meta.started_at,
-        units::duration(meta.elapsed_ns)
+        "seed {seed}, locklab {version} {commit}, {servers}, {machine}, started {started}, took {took}"
     )
 }
 
 /// Lines to be copied.
 fn code(text: String, language: &str) -> String {
-    let lines: Vec<String> = text
-        .lines()
-        .map(|line| printable(line).replace("```", "` ` `"))
-        .collect();
-    format!("```{language}\n{}\n```\n", lines.join("\n"))
+    let lines = text.lines();
+    let lines = lines.map(|line| printable(line).replace("```", "` ` `"));
+    format!("```{language}\n{}\n```\n", lines.format("\n"))
 }
 
 /// Makes text neither markup nor the end of a cell.

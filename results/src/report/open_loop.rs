@@ -3,7 +3,7 @@
 use super::cells::printable;
 use crate::open_loop::{Length, OpenLoop, Waits};
 use crate::run::{Run, ScenarioResult};
-use crate::units;
+use crate::units::{self, enclosed};
 
 /// What the figures mean.
 pub(super) const NOTE: &str = "Waits count from when each caller was due, and are sorted by that moment: before the first fault, from it until \
@@ -28,33 +28,31 @@ pub(super) fn rows(run: &Run) -> Vec<[String; 7]> {
 }
 
 fn row(result: &ScenarioResult, open: &OpenLoop) -> [String; 7] {
-    let mut name = vec![printable(&result.name), printable(&result.place())];
-    if !result.durability.is_empty() {
-        name.push(printable(&format!("durability {}", result.durability)));
-    }
+    let (name, place) = (printable(&result.name), printable(&result.place()));
+    let durability = enclosed(",\ndurability ", &printable(&result.durability), "");
     let after = match (open.fault_ns, open.recovered_ns) {
         (Some(_), None) => "no recovery".to_owned(),
         _ => p99(open.after.as_ref()),
     };
-    let total = |of: fn(&Waits) -> u64| open.parts().map(of).fold(0, u64::saturating_add);
+    let total = |of: fn(&Waits) -> u64| {
+        let all = open.parts().map(of).fold(0, u64::saturating_add);
+        units::count(all)
+    };
     let longest = open.parts().map(|waits| waits.longest);
     let longest = longest.max_by_key(|length| (length.ns, length.more));
+    let [asked, granted] = [open.asked_per_s, open.granted_per_s].map(units::figure);
+    let [without, calls] = [
+        total(|waits| waits.without_grant),
+        total(|waits| waits.calls),
+    ];
     [
-        name.join(",\n"),
-        format!(
-            "{}/s asked,\n{}/s granted",
-            units::figure(open.asked_per_s),
-            units::figure(open.granted_per_s)
-        ),
+        format!("{name},\n{place}{durability}"),
+        format!("{asked}/s asked,\n{granted}/s granted"),
         p99(open.before.as_ref()),
         p99(open.during.as_ref()),
         after,
         longest.map_or("–".to_owned(), words),
-        format!(
-            "{} of {}",
-            units::count(total(|waits| waits.without_grant)),
-            units::count(total(|waits| waits.calls))
-        ),
+        format!("{without} of {calls}"),
     ]
 }
 

@@ -38,16 +38,12 @@ pub(super) fn rows(run: &Run) -> Vec<Vec<String>> {
     let several = run.scenarios.len() > 1;
     let rows = run.scenarios.iter().flat_map(|scenario| {
         scenario.faults.iter().filter_map(move |fault| {
-            let mut name = printable(&fault.label());
+            let mut row = vec![printable(&fault.label())];
             if several {
-                name = format!("{}\n{name}", printable(&scenario.name));
+                row[0] = format!("{}\n{}", printable(&scenario.name), row[0]);
             }
-            let cells = cells(fault)?;
-            Some(
-                std::iter::once(name)
-                    .chain(cells.iter().map(|cell| cell.replace(' ', "\u{a0}")))
-                    .collect(),
-            )
+            row.extend(cells(fault)?.iter().map(|cell| cell.replace(' ', "\u{a0}")));
+            Some(row)
         })
     });
     rows.collect()

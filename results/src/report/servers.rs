@@ -1,35 +1,28 @@
 //! What each scenario came out as on each server, of a run that tried several.
 
+use itertools::Itertools;
+
 use super::cells;
 use crate::run::{Outcome, Run, ScenarioResult};
 
 /// The headings and the lines of the matrix, the scenario first. `None` where no scenario was tried on two servers.
 pub(super) fn matrix(run: &Run) -> Option<(Vec<String>, Vec<Vec<String>>)> {
-    let mut servers: Vec<&str> = Vec::new();
-    let mut tried: Vec<(&str, &str)> = Vec::new();
-    for result in &run.scenarios {
-        let of = (result.name.as_str(), result.subject.as_str());
-        if !result.server.is_empty() && !servers.contains(&result.server.as_str()) {
-            servers.push(&result.server);
-        }
-        if !tried.contains(&of) {
-            tried.push(of);
-        }
-    }
-    let on = |of: (&str, &str), server: &str| -> Vec<&ScenarioResult> {
-        let fits =
-            |one: &&ScenarioResult| one.name == of.0 && one.subject == of.1 && one.server == server;
-        run.scenarios.iter().filter(fits).collect()
+    let all = || run.scenarios.iter();
+    let servers = all().map(|one| one.server.as_str());
+    let servers = servers.filter(|server| !server.is_empty()).unique();
+    let servers: Vec<&str> = servers.collect();
+    let tried = all().map(|one| (one.name.as_str(), one.subject.as_str()));
+    let mut tried: Vec<(&str, &str)> = tried.unique().collect();
+    let on = |(name, subject): (&str, &str), server: &str| -> Vec<&ScenarioResult> {
+        let of = all().filter(|one| one.name == name && one.subject == subject);
+        of.filter(|one| one.server == server).collect()
     };
     // What names its own server says nothing of another.
     tried.retain(|of| {
-        servers
-            .iter()
-            .filter(|server| !on(*of, server).is_empty())
-            .count()
-            > 1
+        let own = servers.iter().filter(|server| !on(*of, server).is_empty());
+        own.count() > 1
     });
-    let several = tried.iter().any(|of| of.1 != tried[0].1);
+    let several = !tried.iter().map(|of| of.1).all_equal();
     let rows = tried.iter().map(|of| {
         let title = match several {
             true => format!("{} by {}", of.0, of.1),
@@ -49,9 +42,8 @@ fn cell(repeats: &[&ScenarioResult]) -> String {
         return String::new();
     };
     let words = cells::outcome(worst);
-    let good = repeats
-        .iter()
-        .filter(|one| one.outcome() <= Outcome::AsExpected);
+    let repeated = repeats.iter();
+    let good = repeated.filter(|one| one.outcome() <= Outcome::AsExpected);
     match repeats.len() {
         1 => words,
         all => format!("{words}, {} of {all} as expected", good.count()),

@@ -1,6 +1,7 @@
 //! Tables of figures as every format shows them: headings, and lines whose cells know what to sort by.
 
 use super::cells;
+use super::csv::number;
 use crate::figure::{BENCH, COSTS, Figure, GROUPS, Group, OF_SWEEPS, Unit};
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Comparison, Run};
@@ -48,8 +49,24 @@ impl Head {
         }
     }
 
+    fn all<T>(first: Self, figures: &[Figure<T>]) -> Vec<Self> {
+        let figures = figures.iter().map(Head::of);
+        std::iter::once(first).chain(figures).collect()
+    }
+
     pub(super) fn title(&self) -> String {
         title(&self.name)
+    }
+}
+
+impl Line {
+    fn of<T>(name: String, small: String, valid: bool, figures: &[Figure<T>], of: &T) -> Self {
+        Self {
+            name,
+            small,
+            dim: !valid,
+            cells: figures.iter().map(|figure| Cell::of(figure, of)).collect(),
+        }
     }
 }
 
@@ -68,22 +85,10 @@ impl Cell {
         let estimate = (figure.of)(of);
         // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the row's details.
         let shown = estimate.filter(|_| figure.unit != Unit::Time);
-        let value = estimate.map(|estimate| estimate.median);
         Self {
             words: figure.words(of),
             small: shown.as_ref().map(cells::interval).unwrap_or_default(),
-            key: value
-                .filter(|value| value.is_finite())
-                .map(|value| value.to_string())
-                .unwrap_or_default(),
-        }
-    }
-
-    fn void() -> Self {
-        Self {
-            words: "void".to_owned(),
-            small: String::new(),
-            key: String::new(),
+            key: number(estimate.map(|estimate| estimate.median)),
         }
     }
 }
@@ -95,27 +100,26 @@ pub(super) fn bench_heads() -> Vec<Head> {
 
 /// The cells of a row in the table of all rows. Figures of a lock that was not safe are void, and not among them.
 pub(super) fn bench(row: &BenchRow) -> Vec<Cell> {
-    let void = cells::is_void(row);
-    let cell = |figure| {
-        if void {
-            Cell::void()
-        } else {
-            Cell::of(figure, row)
-        }
+    let void = || Cell {
+        words: "void".to_owned(),
+        small: String::new(),
+        key: String::new(),
+    };
+    let cell = |figure| match cells::is_void(row) {
+        true => void(),
+        false => Cell::of(figure, row),
     };
     BENCH.iter().map(cell).collect()
 }
 
 /// What one core of a server carries: the tables that have a line.
 pub(super) fn costs(run: &Run) -> Vec<Table> {
-    let tables = COSTS.iter().filter_map(|figures| group(run, figures));
-    tables.collect()
+    COSTS.iter().filter_map(|one| group(run, one)).collect()
 }
 
 /// What rows say beyond that: the tables that have a line.
 pub(super) fn groups(run: &Run) -> Vec<Table> {
-    let tables = GROUPS.iter().filter_map(|figures| group(run, figures));
-    tables.collect()
+    GROUPS.iter().filter_map(|one| group(run, one)).collect()
 }
 
 /// The rows that have what the table is about, without columns in which nothing stands; `None` without a line.
@@ -127,25 +131,16 @@ fn group(run: &Run, group: &Group) -> Option<Table> {
     };
     let rows = run.rows.iter();
     let rows = rows.filter(|row| !cells::is_void(row) && (group.applies)(row));
-    let figures = group.figures.iter();
+    let line = |row: &BenchRow| {
+        let (name, place) = (row.subject.clone(), row.place());
+        Line::of(name, place, row.valid, group.figures, row)
+    };
     let table = Table {
         id: group.id,
         title: group.title,
         note: group.note,
-        heads: std::iter::once(subject)
-            .chain(figures.clone().map(Head::of))
-            .collect(),
-        rows: rows
-            .map(|row| Line {
-                name: row.subject.clone(),
-                small: row.place(),
-                dim: !row.valid,
-                cells: figures
-                    .clone()
-                    .map(|figure| Cell::of(figure, row))
-                    .collect(),
-            })
-            .collect(),
+        heads: Head::all(subject, group.figures),
+        rows: rows.map(line).collect(),
     };
     table.trimmed()
 }
@@ -157,27 +152,20 @@ pub(super) fn sweep(sweep: &Sweep) -> Table {
         about: "What was raised",
         figures: true,
     };
-    let rows = sweep.points.iter().map(|point| Line {
-        name: units::figure(point.level),
-        small: if point.valid {
+    let rows = sweep.points.iter().map(|point| {
+        let small = if point.valid {
             ""
         } else {
             "✗ not to be quoted"
-        }
-        .to_owned(),
-        dim: !point.valid,
-        cells: OF_SWEEPS
-            .iter()
-            .map(|figure| Cell::of(figure, point))
-            .collect(),
+        };
+        let name = units::figure(point.level);
+        Line::of(name, small.to_owned(), point.valid, OF_SWEEPS, point)
     });
     Table {
         id: "",
         title: "",
         note: "",
-        heads: std::iter::once(level)
-            .chain(OF_SWEEPS.iter().map(Head::of))
-            .collect(),
+        heads: Head::all(level, OF_SWEEPS),
         rows: rows.collect(),
     }
 }
@@ -219,15 +207,12 @@ impl Table {
         if self.rows.is_empty() {
             return None;
         }
-        for column in (1..self.heads.len()).rev() {
-            if self
-                .rows
-                .iter()
-                .all(|line| line.cells[column - 1].words == "–")
-            {
-                self.heads.remove(column);
+        for column in (0..self.heads.len() - 1).rev() {
+            let mut rows = self.rows.iter();
+            if rows.all(|line| line.cells[column].words == "–") {
+                self.heads.remove(column + 1);
                 for line in &mut self.rows {
-                    line.cells.remove(column - 1);
+                    line.cells.remove(column);
                 }
             }
         }
@@ -251,28 +236,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Estimate, Safety};
-    use crate::verdict::State;
-
-    #[test]
-    fn a_fast_unsafe_lock_shows_no_figure() {
-        let row = BenchRow {
-            cycles_per_s: Estimate {
-                median: 123_456.0,
-                low: Some(120_000.0),
-                high: Some(130_000.0),
-            },
-            commands_per_cycle: Some(2.0),
-            safety: Safety {
-                state: State::Violated,
-            },
-            ..BenchRow::default()
-        };
-        for cell in bench(&row) {
-            assert_eq!((cell.words.as_str(), cell.small.as_str()), ("void", ""));
-        }
-        assert_eq!(cells::safety(&row), "✗ violated");
-    }
 
     #[test]
     fn what_was_not_measured_is_a_dash_and_not_a_zero() {

@@ -1,5 +1,7 @@
 //! Axes: where values lie in pixels, and at which of them ticks stand; linear or logarithmic.
 
+use itertools::Itertools;
+
 use super::canvas::Canvas;
 
 /// How values are spread.
@@ -22,7 +24,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    fn new(scale: Scale, min: f64, max: f64, (from, to): (f64, f64)) -> Self {
+    fn new(scale: Scale, (min, max): (f64, f64), (from, to): (f64, f64)) -> Self {
         Self {
             scale,
             min,
@@ -37,44 +39,31 @@ impl Axis {
         let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let max = if largest > 0.0 { largest } else { 1.0 };
         let step = step(0.0, max);
-        Self::new(Scale::Linear, 0.0, (max / step).ceil() * step, pixels)
+        Self::new(Scale::Linear, (0.0, (max / step).ceil() * step), pixels)
     }
 
     /// A linear axis over exactly `min` to `max`.
     pub(crate) fn exact(min: f64, max: f64, pixels: (f64, f64)) -> Self {
-        Self::new(
-            Scale::Linear,
-            min,
-            if max > min { max } else { min + 1.0 },
-            pixels,
-        )
+        let max = if max > min { max } else { min + 1.0 };
+        Self::new(Scale::Linear, (min, max), pixels)
     }
 
     /// A logarithmic axis over exactly `min` to `max`, both greater than zero.
     pub(crate) fn log_exact(min: f64, max: f64, pixels: (f64, f64)) -> Self {
         let min = min.max(f64::MIN_POSITIVE);
-        Self::new(
-            Scale::Log,
-            min,
-            if max > min { max } else { min * 10.0 },
-            pixels,
-        )
+        let max = if max > min { max } else { min * 10.0 };
+        Self::new(Scale::Log, (min, max), pixels)
     }
 
     /// A logarithmic axis that holds all `values` that are greater than zero, over at least a decade.
     pub(crate) fn log(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
-        let (min, max) = values
-            .filter(|value| value.is_finite() && *value > 0.0)
-            .fold((f64::MAX, 0.0_f64), |(min, max), value| {
-                (min.min(value), max.max(value))
-            });
-        let (min, max) = if max > 0.0 { (min, max) } else { (1.0, 10.0) };
+        let values = values.filter(|value| value.is_finite() && *value > 0.0);
+        let ends = values.minmax_by(f64::total_cmp).into_option();
+        let (min, max) = ends.unwrap_or((1.0, 10.0));
         let low = half_decade_below(min);
-        let mut high = half_decade_above(max);
-        if high / low < 9.9 {
-            high = low * 10.0;
-        }
-        Self::new(Scale::Log, low, high, pixels)
+        let high = half_decade_above(max);
+        let high = if high / low < 9.9 { low * 10.0 } else { high };
+        Self::new(Scale::Log, (low, high), pixels)
     }
 
     /// Where a value lies, kept within the axis.
@@ -99,23 +88,17 @@ impl Axis {
             }
             Scale::Log => {
                 let decades = (self.max / self.min).log10();
-                let factors: &[f64] = if decades < 1.6 {
-                    &[1.0, 2.0, 5.0]
-                } else if decades < 3.2 {
-                    &[1.0, 3.0]
-                } else {
-                    &[1.0]
+                let factors: &[f64] = match decades {
+                    ..1.6 => &[1.0, 2.0, 5.0],
+                    ..3.2 => &[1.0, 3.0],
+                    _ => &[1.0],
                 };
                 let first = self.min.log10().floor() as i32;
                 let last = self.max.log10().ceil() as i32;
-                (first..=last)
-                    .flat_map(|power| {
-                        factors
-                            .iter()
-                            .map(move |factor| factor * 10_f64.powi(power))
-                    })
-                    .filter(|tick| *tick >= self.min * 0.999 && *tick <= self.max * 1.001)
-                    .collect()
+                let all = (first..=last).cartesian_product(factors);
+                let all = all.map(|(power, factor)| factor * 10_f64.powi(power));
+                let within = self.min * 0.999..=self.max * 1.001;
+                all.filter(|tick| within.contains(tick)).collect()
             }
         }
     }
@@ -163,14 +146,11 @@ fn step(min: f64, max: f64) -> f64 {
     let rough = (max - min) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
     let factor = rough / power;
-    let round = if factor < 1.5 {
-        1.0
-    } else if factor < 3.5 {
-        2.0
-    } else if factor < 7.5 {
-        5.0
-    } else {
-        10.0
+    let round = match factor {
+        ..1.5 => 1.0,
+        ..3.5 => 2.0,
+        ..7.5 => 5.0,
+        _ => 10.0,
     };
     round * power
 }
@@ -207,12 +187,8 @@ mod tests {
     #[test]
     fn axes_of_nothing_still_have_ticks() {
         assert!(Axis::from_zero([].into_iter(), (0.0, 1.0)).ticks().len() > 2);
-        assert!(
-            Axis::log([f64::NAN, 0.0].into_iter(), (0.0, 1.0))
-                .ticks()
-                .len()
-                > 1
-        );
+        let nothing = Axis::log([f64::NAN, 0.0].into_iter(), (0.0, 1.0));
+        assert!(nothing.ticks().len() > 1);
         assert!(Axis::exact(5.0, 5.0, (0.0, 1.0)).at(5.0).is_finite());
     }
 

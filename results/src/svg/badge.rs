@@ -15,14 +15,10 @@ pub fn badge(audit: &Audit) -> String {
         Some(_) => ("#00674e", AuditOutcome::Kept),
     };
     let label = "locklab audit";
+    let (kept, many) = (score.kept, score.of(outcome));
     let words = match outcome {
-        AuditOutcome::Kept => format!("{} kept, 0 broken", score.kept),
-        _ => format!(
-            "{} kept, {} {}",
-            score.kept,
-            score.of(outcome),
-            outcome.word()
-        ),
+        AuditOutcome::Kept => format!("{kept} kept, 0 broken"),
+        _ => format!("{kept} kept, {many} {}", outcome.word()),
     };
     // No font can be asked: a letter is about so wide, and the text is fitted to its box.
     let width = |text: &str| 7 * u32::try_from(text.chars().count()).unwrap_or(0) + 10;

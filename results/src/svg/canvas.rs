@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use itertools::Itertools;
+
 /// A growing list of elements.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
@@ -21,21 +23,15 @@ impl Canvas {
 
     /// A rectangle with a tip that shows on pointing; `tip` may be empty.
     pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
-        let (x, y, width, height) = (
-            number(at.0),
-            number(at.1),
-            number(size.0.max(0.0)),
-            number(size.1.max(0.0)),
-        );
-        let radius = if class.starts_with("c-lane") || class == "c-fault" || class == "c-over" {
-            ""
-        } else {
-            " rx=\"2\""
+        let [x, y] = [at.0, at.1].map(number);
+        let [width, height] = [size.0, size.1].map(|length| number(length.max(0.0)));
+        let radius = match class {
+            "c-lane" | "c-fault" | "c-over" => "",
+            _ => " rx=\"2\"",
         };
-        let end = if tip.is_empty() {
-            "/>".to_owned()
-        } else {
-            format!("><title>{}</title></rect>", escape(tip))
+        let end = match tip {
+            "" => "/>".to_owned(),
+            tip => format!("><title>{}</title></rect>", escape(tip)),
         };
         self.push(format_args!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{radius}{end}"
@@ -77,9 +73,9 @@ impl Canvas {
     /// A filled shape around points.
     pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() > 2 {
+            let points = joined(points);
             self.push(format_args!(
-                "<polygon class=\"{class}\" points=\"{}\"/>",
-                joined(points)
+                "<polygon class=\"{class}\" points=\"{points}\"/>"
             ));
         }
     }
@@ -109,20 +105,16 @@ pub(crate) fn number(value: f64) -> String {
         return "0".to_owned();
     }
     let text = format!("{value:.1}");
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
+    match text.strip_suffix(".0").unwrap_or(&text) {
+        "-0" => "0".to_owned(),
+        text => text.to_owned(),
     }
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
-    let words: Vec<String> = points
-        .iter()
-        .map(|(x, y)| format!("{},{}", number(*x), number(*y)))
-        .collect();
-    words.join(" ")
+    let points = points.iter();
+    let words = points.map(|(x, y)| format!("{},{}", number(*x), number(*y)));
+    words.format(" ").to_string()
 }
 
 /// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.

@@ -1,8 +1,10 @@
-//! A chart of lines: series over time or over a rising level, with spans shaded behind them.
+//! A chart of lines: series over time or over a rising level, with spans shaded behind them; and what all charts of curves share, a colour and
+//! a pattern of dashes for each, and labels at their right ends that do not touch.
+
+use itertools::Itertools;
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
-use super::series::{color, end_labels, label_room, line_class};
 use super::{Chart, WIDTH};
 use crate::units;
 
@@ -56,11 +58,8 @@ const SHADE_LINES: usize = 3;
 
 /// The chart; `None` without a point.
 pub fn lines(data: &Lines) -> Option<Chart> {
-    let points = || {
-        data.series
-            .iter()
-            .flat_map(|series| series.stretches.iter().flatten().copied())
-    };
+    let stretches = || data.series.iter().flat_map(|series| &series.stretches);
+    let points = || stretches().flatten().copied();
     let finite = |value: &f64| value.is_finite();
     let xs = || points().map(|(x, _)| x).filter(finite);
     let (min, max) = range(xs());
@@ -68,47 +67,37 @@ pub fn lines(data: &Lines) -> Option<Chart> {
         return None;
     }
     let several = data.series.len() > 1;
-    let right = if several {
-        WIDTH - label_room(data.series.iter().map(|series| series.label.as_str()))
-    } else {
-        WIDTH - 24.0
+    let right = match several {
+        true => WIDTH - label_room(data.series.iter().map(|series| series.label.as_str())),
+        false => WIDTH - 24.0,
     };
-    let top = if data.shades.is_empty() {
-        26.0
+    let shade_lines = if data.shades.is_empty() {
+        0
     } else {
-        26.0 + SHADE_LINE * SHADE_LINES as f64
+        SHADE_LINES
     };
+    let top = 26.0 + SHADE_LINE * shade_lines as f64;
     let bottom = top + HEIGHT;
-    let across = if data.logarithmic {
-        Axis::log_exact(min, if max > min { max } else { min * 2.0 }, (LEFT, right))
-    } else {
-        Axis::exact(min.min(0.0), max, (LEFT, right))
+    let across = match data.logarithmic {
+        true => Axis::log_exact(min, if max > min { max } else { min * 2.0 }, (LEFT, right)),
+        false => Axis::exact(min.min(0.0), max, (LEFT, right)),
     };
-    let highs = data
-        .series
-        .iter()
-        .flat_map(|series| series.intervals.iter().map(|(_, _, high)| *high));
+    let intervals = data.series.iter().flat_map(|series| &series.intervals);
+    let highs = intervals.map(|(_, _, high)| *high);
     let up = Axis::from_zero(points().map(|(_, y)| y).chain(highs), (bottom, top));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), &data.upright);
     for shade in &data.shades {
         let from = across.at(shade.from.max(min.min(0.0)));
         let to = shade.to.map_or(right, |to| across.at(to));
-        canvas.rect(
-            "c-fault",
-            (from, top),
-            ((to - from).max(2.0), HEIGHT),
-            &shade.label,
-        );
+        let size = ((to - from).max(2.0), HEIGHT);
+        canvas.rect("c-fault", (from, top), size, &shade.label);
     }
     up.draw_left(&mut canvas, LEFT, right, units::figure);
     if data.logarithmic {
         // Levels are what was measured, not round numbers: they are the ticks.
-        let mut levels: Vec<f64> = xs().collect();
-        levels.sort_by(f64::total_cmp);
-        levels.dedup();
         let mut free = f64::MIN;
-        for level in levels {
+        for level in xs().sorted_by(f64::total_cmp).dedup() {
             let x = across.at(level);
             canvas.line("c-grid", (x, top), (x, bottom));
             let label = units::figure(level);
@@ -131,22 +120,15 @@ pub fn lines(data: &Lines) -> Option<Chart> {
         }
         let mut last = None;
         for stretch in &series.stretches {
-            let line: Vec<(f64, f64)> = stretch
-                .iter()
-                .filter(|(x, y)| x.is_finite() && y.is_finite())
-                .map(|(x, y)| (across.at(*x), up.at(*y)))
-                .collect();
+            let line = stretch.iter();
+            let line = line.filter(|(x, y)| x.is_finite() && y.is_finite());
+            let line = line.map(|(x, y)| (across.at(*x), up.at(*y)));
+            let line: Vec<(f64, f64)> = line.collect();
             canvas.polyline(&line_class(index), &line, &series.label);
-            if series.marks {
-                for ((x, y), at) in stretch.iter().zip(&line) {
-                    let tip = format!(
-                        "{}: {} at {}",
-                        series.label,
-                        units::figure(*y),
-                        units::figure(*x)
-                    );
-                    canvas.circle(&format!("c-{}", color(index)), *at, 4.0, &tip);
-                }
+            for ((x, y), at) in stretch.iter().zip(&line).filter(|_| series.marks) {
+                let [x, y] = [*x, *y].map(units::figure);
+                let tip = format!("{}: {y} at {x}", series.label);
+                canvas.circle(&format!("c-{}", color(index)), *at, 4.0, &tip);
             }
             last = line.last().map(|(_, y)| *y).or(last);
         }
@@ -166,14 +148,11 @@ fn shade_names(canvas: &mut Canvas, data: &Lines, right: f64, at: impl Fn(f64) -
         let x = at(shade.from).max(LEFT);
         let label = canvas::fit(&shade.label, 240.0);
         let width = label.chars().count() as f64 * CHARACTER;
-        let Some(line) = free
-            .iter()
-            .position(|free| *free <= x && x + width <= right + 20.0)
-        else {
-            continue;
-        };
-        canvas.text("c-muted", (x, 32.0 + SHADE_LINE * line as f64), &label);
-        free[line] = x + width + 10.0;
+        let fits = |free: &f64| *free <= x && x + width <= right + 20.0;
+        if let Some(line) = free.iter().position(fits) {
+            canvas.text("c-muted", (x, 32.0 + SHADE_LINE * line as f64), &label);
+            free[line] = x + width + 10.0;
+        }
     }
 }
 
@@ -188,25 +167,60 @@ fn described(data: &Lines) -> String {
     let of_series = data.series.iter().map(|series| {
         let ys = series.stretches.iter().flatten().map(|(_, y)| *y);
         let (least, most) = range(ys);
-        format!(
-            "{}: from {} to {}",
-            series.label,
-            units::figure(least),
-            units::figure(most)
-        )
+        let [least, most] = [least, most].map(units::figure);
+        format!("{}: from {least} to {most}", series.label)
     });
-    let of_series = of_series.collect::<Vec<_>>().join("; ");
-    let shades: Vec<&str> = data.shades.iter().map(|one| one.label.as_str()).collect();
-    let shades = shades.join("; ");
-    let shaded = if shades.is_empty() {
-        String::new()
-    } else {
-        format!(" Shaded: {shades}.")
+    let of_series = of_series.format("; ");
+    let shades = data.shades.iter().map(|one| &one.label).join("; ");
+    let shaded = units::enclosed(" Shaded: ", &shades, ".");
+    let (upright, across) = (&data.upright, &data.across);
+    format!("{upright} over {across}. {of_series}.{shaded}")
+}
+
+/// So many curves can be distinguished by colour.
+pub(super) const COLORS: usize = 6;
+/// Two labels nearer than this would touch.
+const LINE: f64 = 15.0;
+
+/// The number of a curve's colour. Beyond the sixth the dashes differ.
+pub(super) fn color(index: usize) -> usize {
+    index % COLORS + 1
+}
+
+/// The class of a curve: its colour, and dashes that tell it from the others without colour.
+pub(super) fn line_class(index: usize) -> String {
+    let dash = match (index + index / COLORS) % 3 {
+        1 => " c-dash",
+        2 => " c-dot",
+        _ => "",
     };
-    format!(
-        "{} over {}. {of_series}.{shaded}",
-        data.upright, data.across
-    )
+    format!("c-line c-line-{}{dash}", color(index))
+}
+
+/// Puts each label at its height, or below the one above it, between `top` and `bottom`, with a thin line where it had to move.
+pub(super) fn end_labels(canvas: &mut Canvas, x: f64, top: f64, ends: &[(usize, f64, &str)]) {
+    let mut sorted: Vec<&(usize, f64, &str)> = ends.iter().collect();
+    sorted.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    let mut lowest = top - LINE;
+    for (index, y, label) in sorted {
+        let at = y.max(lowest + LINE);
+        lowest = at;
+        if at - y > 2.0 {
+            canvas.line("c-leader", (x - 10.0, *y), (x - 1.0, at));
+        }
+        canvas.circle(&format!("c-{}", color(*index)), (x + 5.0, at), 4.0, label);
+        canvas.text(
+            "",
+            (x + 13.0, at + 4.0),
+            &canvas::fit(label, WIDTH - x - 13.0),
+        );
+    }
+}
+
+/// How wide the widest label is, within reason.
+pub(super) fn label_room<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
+    let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+    (longest as f64 * CHARACTER + 26.0).clamp(90.0, 270.0)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod percentiles;
 mod price;
 mod rows;
 mod sequence;
-mod series;
+
 mod timeline;
 
 pub use badge::badge;
@@ -21,6 +21,8 @@ pub use price::{PricePoint, price};
 pub use rows::{Pieces, Row, bars, dots, stacked};
 pub use sequence::sequence;
 pub use timeline::timeline;
+
+use itertools::Itertools;
 
 /// The style of charts, for a page that holds some inline.
 pub const STYLE: &str = include_str!("chart.css");
@@ -60,9 +62,7 @@ impl Chart {
     /// A file of its own.
     pub fn document(&self) -> String {
         let style = format!("<style>{STYLE}</style>");
-        let mut text = self.element("chart", " xmlns=\"http://www.w3.org/2000/svg\"", &style);
-        text.push('\n');
-        text
+        self.element("chart", " xmlns=\"http://www.w3.org/2000/svg\"", &style) + "\n"
     }
 
     /// Charts below each other, as one.
@@ -80,15 +80,11 @@ impl Chart {
             height += chart.height + 64.0;
             width = width.max(chart.width);
         }
-        let description: Vec<&str> = charts
-            .iter()
-            .map(|chart| chart.description.as_str())
-            .collect();
         Self {
             width,
             height: height.max(1.0),
             title: title.to_owned(),
-            description: description.join(" "),
+            description: charts.iter().map(|chart| &chart.description).join(" "),
             body,
         }
     }

@@ -1,9 +1,11 @@
 //! Percentile curves: counted latencies over the share of calls that were faster, spread so that the slow ones have room: 50 %, 90 %, 99 %,
 //! 99.9 % lie equally far apart (the axis is logarithmic in 1/(1−p)).
 
+use itertools::Itertools;
+
 use super::axis::Axis;
 use super::canvas::Canvas;
-use super::series::{color, end_labels, label_room, line_class};
+use super::lines::{color, end_labels, label_room, line_class};
 use super::{Chart, WIDTH};
 use crate::units;
 
@@ -40,26 +42,17 @@ const BOTTOM: f64 = 330.0;
 /// The ribbon around a curve is the 95 % interval of each quantile by ranks (n·p ± 1.96·√(n·p·(1−p))). It takes calls as independent;
 /// where they come in bursts, the truth is wider.
 pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
-    let drawn: Vec<(&Counted, Vec<Point>)> = curves
-        .iter()
-        .map(|curve| (curve, points(&curve.counts)))
-        .filter(|(_, points)| points.last().is_some_and(|last| last.nines > 2.0))
-        .collect();
-    let most = drawn
-        .iter()
-        .filter_map(|(_, points)| points.last())
-        .map(|point| point.nines)
-        .fold(0.0, f64::max);
+    let drawn = curves.iter().map(|curve| (curve, points(&curve.counts)));
+    let drawn = drawn.filter(|(_, points)| points.last().is_some_and(|last| last.nines > 2.0));
+    let drawn: Vec<(&Counted, Vec<Point>)> = drawn.collect();
     if drawn.is_empty() {
         return None;
     }
+    let all = || drawn.iter().flat_map(|(_, points)| points);
+    let most = all().map(|point| point.nines).fold(100.0, f64::max);
     let right = WIDTH - label_room(drawn.iter().map(|(curve, _)| curve.label.as_str()));
-    let across = Axis::log_exact(1.0, most.max(100.0), (LEFT, right));
-    let values = drawn.iter().flat_map(|(_, points)| {
-        points
-            .iter()
-            .flat_map(|point| [point.low_ns, point.high_ns])
-    });
+    let across = Axis::log_exact(1.0, most, (LEFT, right));
+    let values = all().flat_map(|point| [point.low_ns, point.high_ns]);
     let up = Axis::log(values, (BOTTOM, TOP));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), "time (logarithmic)");
@@ -67,7 +60,7 @@ pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
         units::duration(ns.round() as u64)
     });
     for (nines, label) in TICKS {
-        if nines <= most.max(100.0) * 1.001 {
+        if nines <= most * 1.001 {
             let x = across.at(nines);
             canvas.line("c-grid", (x, TOP), (x, BOTTOM));
             canvas.text("c-muted c-mid", (x, BOTTOM + 16.0), label);
@@ -80,40 +73,25 @@ pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
         "share of calls that took no longer; ribbon: 95 % interval by ranks",
     );
     for (index, (_, points)) in drawn.iter().enumerate() {
-        let edge = |of: fn(&Point) -> f64| {
-            points
-                .iter()
-                .map(move |point| (across.at(point.nines), up.at(of(point))))
-        };
-        let mut ring: Vec<(f64, f64)> = edge(|point| point.high_ns).collect();
-        let mut below: Vec<(f64, f64)> = edge(|point| point.low_ns).collect();
-        below.reverse();
-        ring.extend(below);
+        let above = points.iter().map(|point| (point.nines, point.high_ns));
+        let below = points.iter().map(|point| (point.nines, point.low_ns));
+        let ring = above.chain(below.rev());
+        let ring: Vec<_> = ring.map(|(x, y)| (across.at(x), up.at(y))).collect();
         canvas.area(&format!("c-area c-{}", color(index)), &ring);
     }
     let mut ends = Vec::new();
     for (index, (curve, points)) in drawn.iter().enumerate() {
-        let line: Vec<(f64, f64)> = points
-            .iter()
-            .map(|point| (across.at(point.nines), up.at(point.ns)))
-            .collect();
+        let line = points.iter();
+        let line = line.map(|point| (across.at(point.nines), up.at(point.ns)));
+        let line: Vec<(f64, f64)> = line.collect();
         canvas.polyline(&line_class(index), &line, &curve.label);
-        if let Some((_, y)) = line.last() {
-            ends.push((index, *y, curve.label.as_str()));
-        }
+        ends.extend(line.last().map(|(_, y)| (index, *y, curve.label.as_str())));
     }
     end_labels(&mut canvas, right, TOP, &ends);
-    let described: Vec<String> = drawn
-        .iter()
-        .map(|(curve, points)| words(curve, points))
-        .collect();
-    let labels = TOP + 15.0 * ends.len() as f64;
-    Some(Chart::new(
-        title,
-        format!("Percentile curves. {}.", described.join("; ")),
-        labels.max(BOTTOM + 44.0),
-        canvas,
-    ))
+    let curves = drawn.iter().map(|(curve, points)| words(curve, points));
+    let described = format!("Percentile curves. {}.", curves.format("; "));
+    let height = (TOP + 15.0 * ends.len() as f64).max(BOTTOM + 44.0);
+    Some(Chart::new(title, described, height, canvas))
 }
 
 const TICKS: [(f64, &str); 8] = [
@@ -129,32 +107,25 @@ const TICKS: [(f64, &str); 8] = [
 
 fn words(curve: &Counted, points: &[Point]) -> String {
     let at = |nines: f64| {
-        points
-            .iter()
-            .rfind(|point| point.nines <= nines * 1.001)
-            .map_or("not known".to_owned(), |point| {
-                units::duration(point.ns.round() as u64)
-            })
+        let found = points.iter().rfind(|point| point.nines <= nines * 1.001);
+        let time = |point: &Point| units::duration(point.ns.round() as u64);
+        found.map_or("not known".to_owned(), time)
     };
-    let last = points.last().map_or(1.0, |point| point.nines);
-    let mut words = format!("{}: p50 {}, p90 {}", curve.label, at(2.0), at(10.0));
-    if last >= 99.0 {
-        words.push_str(&format!(", p99 {}", at(100.0)));
-    }
-    words
+    let p99 = match points.last() {
+        Some(last) if last.nines >= 99.0 => format!(", p99 {}", at(100.0)),
+        _ => String::new(),
+    };
+    format!("{}: p50 {}, p90 {}{p99}", curve.label, at(2.0), at(10.0))
 }
 
 fn points(counts: &[(u64, u64)]) -> Vec<Point> {
-    let mut sorted: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, n)| *n > 0).collect();
-    sorted.sort_unstable();
+    let counts = counts.iter().filter(|(_, count)| *count > 0);
     let mut total = 0_u64;
-    let cumulated: Vec<(u64, u64)> = sorted
-        .iter()
-        .map(|(ns, count)| {
-            total = total.saturating_add(*count);
-            (*ns, total)
-        })
-        .collect();
+    let cumulated = counts.sorted_unstable().map(|(ns, count)| {
+        total = total.saturating_add(*count);
+        (*ns, total)
+    });
+    let cumulated: Vec<(u64, u64)> = cumulated.collect();
     let n = total as f64;
     // The value of a rank from 1, held within what there is.
     let ranked = |rank: f64| {

@@ -2,6 +2,7 @@
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
+use super::lines::color;
 use super::{Chart, WIDTH};
 use crate::run::{Estimate, Quantiles};
 use crate::units;
@@ -162,7 +163,7 @@ pub fn stacked(title: &str, unit: &str, whole: bool, mut rows: Vec<Row<Pieces>>)
     axis.name_below(&mut canvas, bottom, unit);
     let mut x = LEFT;
     for (index, (name, _)) in names.iter().enumerate().filter(|_| !whole) {
-        canvas.rect(&format!("c-{}", index % 6 + 1), (x, 4.0), (12.0, 12.0), "");
+        canvas.rect(&format!("c-{}", color(index)), (x, 4.0), (12.0, 12.0), "");
         canvas.text("c-muted", (x + 18.0, 14.0), name);
         x += 34.0 + name.chars().count() as f64 * CHARACTER;
     }
@@ -187,7 +188,7 @@ pub fn stacked(title: &str, unit: &str, whole: bool, mut rows: Vec<Row<Pieces>>)
                 };
                 // A hair of paper between neighbours, so that equal colours stay apart.
                 let gap = if to - from > 3.0 { 1.0 } else { 0.0 };
-                let class = format!("c-{}", index % 6 + 1);
+                let class = format!("c-{}", color(index));
                 canvas.rect(&class, (from, y + 8.0), (to - from - gap, 18.0), &tip);
             }
             let note = canvas::fit(&row.note, RIGHT - 10.0);

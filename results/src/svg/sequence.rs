@@ -33,12 +33,10 @@ pub fn sequence(data: &Sequence) -> Chart {
                     _ => "c-whisker c-dash",
                 };
                 canvas.line(class, (from, y), (to, y));
-                let back = if to > from { -8.0 } else { 8.0 };
-                canvas.area(
-                    "c-head",
-                    &[(to, y), (to + back, y - 4.0), (to + back, y + 4.0)],
-                );
-                words(&mut canvas, "c-halo", from.min(to), y - 5.0, &step.words);
+                let back = to + if to > from { -8.0 } else { 8.0 };
+                canvas.area("c-head", &[(to, y), (back, y - 4.0), (back, y + 4.0)]);
+                let (shown, begin, _) = placed(from.min(to), &step.words);
+                canvas.text("c-halo", (begin, y - 5.0), &shown);
             }
             StepKind::Note | StepKind::Violation => {
                 let class = match step.kind {
@@ -61,13 +59,7 @@ pub fn sequence(data: &Sequence) -> Chart {
     Chart::new(&data.title, described.join("; "), bottom + 22.0, canvas)
 }
 
-/// Words that begin at a column, or further left where they would go beyond the right edge.
-fn words(canvas: &mut Canvas, class: &str, x: f64, y: f64, words: &str) {
-    let (shown, begin, _) = placed(x, words);
-    canvas.text(class, (begin, y), &shown);
-}
-
-/// Words as they fit, where they begin, and how wide they are.
+/// Words as they fit, where they begin, further left where they would go beyond the right edge, and how wide they are.
 fn placed(x: f64, words: &str) -> (String, f64, f64) {
     let shown = canvas::fit(words, WIDTH - LEFT - 24.0);
     let width = shown.chars().count() as f64 * CHARACTER;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::axis::Axis;
 use super::canvas::{self, Canvas};
+use super::lines::color;
 use super::{Chart, WIDTH};
 use crate::timeline::{HoldBar, OperationBar, TimelineData};
 use crate::units;
@@ -18,11 +19,8 @@ pub fn timeline(data: &TimelineData) -> Chart {
     let owners = data.owners();
     let clients: BTreeSet<&str> = owners.iter().map(|(client, _)| *client).collect();
     let bottom = TOP + LANE * owners.len().max(1) as f64 + 6.0;
-    let axis = Axis::exact(
-        data.from_ns as f64,
-        data.to_ns as f64,
-        (LEFT, WIDTH - RIGHT),
-    );
+    let pixels = (LEFT, WIDTH - RIGHT);
+    let axis = Axis::exact(data.from_ns as f64, data.to_ns as f64, pixels);
     let span = |from_ns: u64, to_ns: Option<u64>| {
         let x1 = axis.at(from_ns.max(data.from_ns) as f64);
         let x2 = axis.at(to_ns.unwrap_or(data.to_ns).min(data.to_ns) as f64);
@@ -37,123 +35,75 @@ pub fn timeline(data: &TimelineData) -> Chart {
     labels_of_faults(&mut canvas, data, |ns| axis.at(ns.max(data.from_ns) as f64));
     for (index, (client, owner)) in owners.iter().enumerate() {
         let y = TOP + LANE * index as f64;
-        canvas.text(
-            "c-end",
-            (LEFT - 10.0, y + 20.0),
-            &canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0),
-        );
-        let color = clients
-            .iter()
-            .position(|name| name == client)
-            .unwrap_or_default()
-            % 6
-            + 1;
-        for hold in data
-            .holds
-            .iter()
-            .filter(|hold| (hold.client.as_str(), hold.owner.as_str()) == (*client, *owner))
-        {
+        let name = canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0);
+        canvas.text("c-end", (LEFT - 10.0, y + 20.0), &name);
+        let color = color(clients.iter().take_while(|name| *name < client).count());
+        let own = |c: &str, o: &str| (c, o) == (*client, *owner);
+        for hold in data.holds.iter().filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(hold.from_ns, hold.to_ns);
-            canvas.rect(
-                &format!("c-{color}"),
-                (x, y + 7.0),
-                (width.max(1.5), LANE - 14.0),
-                &tip(hold),
-            );
+            let size = (width.max(1.5), LANE - 14.0);
+            canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
         }
-        let own = data.operations.iter().filter(|operation| {
-            (operation.client.as_str(), operation.owner.as_str()) == (*client, *owner)
-        });
-        for operation in own {
+        let operations = data.operations.iter();
+        for operation in operations.filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(operation.from_ns, operation.to_ns);
             let class = match operation.end.as_str() {
                 "" | "unknown" => "c-op-unknown",
                 _ => "c-op",
             };
-            canvas.rect(
-                class,
-                (x, y + LANE - 6.0),
-                (width.max(1.5), 3.0),
-                &operation_tip(operation),
-            );
+            let (at, size) = ((x, y + LANE - 6.0), (width.max(1.5), 3.0));
+            canvas.rect(class, at, size, &operation_tip(operation));
         }
     }
     for overlap in &data.overlaps {
         let (x, width) = span(overlap.from_ns, Some(overlap.to_ns));
-        let tip = format!(
-            "two at once for {}, from {}",
-            units::duration(overlap.to_ns.saturating_sub(overlap.from_ns)),
-            units::instant(overlap.from_ns)
-        );
+        let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
+        let from = units::instant(overlap.from_ns);
+        let tip = format!("two at once for {long}, from {from}");
         canvas.rect("c-over", (x, TOP), (width.max(2.0), bottom - TOP), &tip);
     }
-    let mut note = format!(
-        "lock {}, {} intervals, seconds since the run began",
-        data.lock, data.class
-    );
+    let (lock, class) = (&data.lock, &data.class);
+    let mut note = format!("lock {lock}, {class} intervals, seconds since the run began");
     if data.omitted > 0 {
-        note.push_str(&format!(
-            "; {} further holds are not drawn",
-            units::count(data.omitted)
-        ));
+        let holds = units::count(data.omitted);
+        note += &format!("; {holds} further holds are not drawn");
     }
     canvas.text("c-muted", (LEFT, bottom + 36.0), &note);
-    Chart::new(
-        &format!("Who held {} around the worst anomaly", data.lock),
-        format!(
-            "{} holds by {} owners from {} to {}, {} overlaps, {} faults.",
-            data.holds.len(),
-            owners.len(),
-            units::instant(data.from_ns),
-            units::instant(data.to_ns),
-            data.overlaps.len(),
-            data.faults.len()
-        ),
-        bottom + 44.0,
-        canvas,
-    )
+    let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
+    let described = format!(
+        "{} holds by {} owners from {from} to {to}, {} overlaps, {} faults.",
+        data.holds.len(),
+        owners.len(),
+        data.overlaps.len(),
+        data.faults.len()
+    );
+    let title = format!("Who held {lock} around the worst anomaly");
+    Chart::new(&title, described, bottom + 44.0, canvas)
 }
 
 fn tip(hold: &HoldBar) -> String {
     let end = match hold.to_ns {
-        Some(to_ns) => format!(
-            "to {} ({})",
-            units::instant(to_ns),
-            units::duration(to_ns.saturating_sub(hold.from_ns))
-        ),
+        Some(to_ns) => {
+            let long = units::duration(to_ns.saturating_sub(hold.from_ns));
+            format!("to {} ({long})", units::instant(to_ns))
+        }
         None => "without an end in this history".to_owned(),
     };
-    let by = if hold.ended_by.is_empty() {
-        String::new()
-    } else {
-        format!(", ended by {}", hold.ended_by)
-    };
-    format!(
-        "{} {}/{} from {} {end}{by}",
-        hold.grant,
-        hold.client,
-        hold.owner,
-        units::instant(hold.from_ns)
-    )
+    let by = units::enclosed(", ended by ", &hold.ended_by, "");
+    let (grant, client, owner) = (&hold.grant, &hold.client, &hold.owner);
+    let from = units::instant(hold.from_ns);
+    format!("{grant} {client}/{owner} from {from} {end}{by}")
 }
 
 fn operation_tip(operation: &OperationBar) -> String {
-    let grant = if operation.grant.is_empty() {
-        String::new()
-    } else {
-        format!(" {}", operation.grant)
-    };
+    let grant = units::enclosed(" ", &operation.grant, "");
     let end = match operation.to_ns {
         Some(to_ns) => format!("answered {} at {}", operation.end, units::instant(to_ns)),
         None => "without an answer in this history".to_owned(),
     };
-    format!(
-        "{}{grant} by {}/{} called at {}, {end}",
-        operation.op,
-        operation.client,
-        operation.owner,
-        units::instant(operation.from_ns)
-    )
+    let (op, client, owner) = (&operation.op, &operation.client, &operation.owner);
+    let called = units::instant(operation.from_ns);
+    format!("{op}{grant} by {client}/{owner} called at {called}, {end}")
 }
 
 /// Names of faults above the lanes, as far as they do not run into each other: the rest show on pointing.

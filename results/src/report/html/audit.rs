@@ -19,8 +19,8 @@ use crate::svg;
 const PICTURES_MAX_BYTES: usize = 230_000;
 /// And reasons of one kind and lock are cut at so many characters where there are several locks.
 const WHY_MAX: usize = 420;
-/// What is said lock by lock where there are several: what is broken has a section of its own.
-const TOLD: [AuditOutcome; 3] = [
+/// What is listed lock by lock where there are several: what is broken has a section of its own.
+const LISTED: [AuditOutcome; 3] = [
     AuditOutcome::Unknown,
     AuditOutcome::Inherent,
     AuditOutcome::NotApplicable,
@@ -65,7 +65,7 @@ fn anchor(subject: impl Display, name: &str) -> String {
 }
 
 /// Whether that place is there: for what is broken always, for what else is to be said where there are several locks.
-fn is_told(audit: &Audit, one: &AuditedScenario) -> bool {
+fn is_linked(audit: &Audit, one: &AuditedScenario) -> bool {
     one.outcome == AuditOutcome::Broken
         || (audit.subjects.len() > 1 && one.outcome != AuditOutcome::Kept)
 }

@@ -32,10 +32,8 @@ pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
         return Vec::new();
     }
     let numbered = |name: &str, charts: Vec<Chart>| {
-        let named = charts
-            .iter()
-            .enumerate()
-            .map(|(index, chart)| named(chart, &format!("{name}{index}")));
+        let charts = charts.iter().enumerate();
+        let named = charts.map(|(index, chart)| named(chart, &format!("{name}{index}")));
         named.collect::<Vec<_>>()
     };
     let mut all = numbered("throughput", charts::throughput(run));

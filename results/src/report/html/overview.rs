@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools;
+
 use crate::compare::pivot::FIELDS;
 use crate::report::cells;
 use crate::run::{Run, ScenarioResult};
+use crate::units;
 use crate::verdict::State;
 
 /// The grid of contract verdicts.
@@ -31,23 +34,18 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
         return None;
     }
     // A lock known to be broken says nothing of a configuration.
-    let tried = || run.scenarios.iter().enumerate();
-    let tried = || tried().filter(|(_, result)| !result.is_control());
-    let columns: BTreeSet<String> = tried().map(|(_, result)| faults(result)).collect();
+    let all = run.scenarios.iter().enumerate();
+    let (controls, tried): (Vec<_>, Vec<_>) = all.partition(|(_, result)| result.is_control());
+    let columns: BTreeSet<String> = tried.iter().map(|(_, result)| faults(result)).collect();
     let mut lines: BTreeMap<(String, String), Vec<Vec<GridLink>>> = BTreeMap::new();
-    for (index, result) in tried() {
+    for (index, result) in tried {
         let line = lines.entry((result.topology.clone(), configured(result)));
         let cells = line.or_insert_with(|| columns.iter().map(|_| Vec::new()).collect());
-        let here = faults(result);
-        let mut of_columns = columns.iter().zip(cells);
-        if let Some((_, cell)) = of_columns.find(|(column, _)| **column == here) {
-            cell.push(link(index, result));
-        }
+        let here = columns.range(..faults(result)).count();
+        cells[here].push(link(index, result));
     }
-    let controls = run.scenarios.iter().enumerate();
-    let controls = controls
-        .filter(|(_, result)| result.is_control())
-        .map(|(index, result)| (result.name.clone(), link(index, result)));
+    let controls = controls.into_iter();
+    let controls = controls.map(|(index, result)| (result.name.clone(), link(index, result)));
     Some(Grid {
         columns,
         lines,
@@ -57,10 +55,10 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
 
 fn link(index: usize, result: &ScenarioResult) -> GridLink {
     let contract = &result.verdicts.contract;
-    let met = result
-        .expected
-        .get("contract")
-        .map(|expected| contract.meets(expected, result.load_ns));
+    let expected = result.expected.get("contract");
+    let met = expected.map(|expected| contract.meets(expected, result.load_ns));
+    let (name, subject, seed) = (&result.name, &result.subject, result.seed);
+    let verdict = cells::verdict(contract);
     GridLink {
         href: format!("s{}-contract", index + 1),
         class: contract.state.word(),
@@ -68,41 +66,26 @@ fn link(index: usize, result: &ScenarioResult) -> GridLink {
             State::Violated => format!("{} {}×", contract.state.glyph(), contract.count),
             state => state.glyph().to_string(),
         },
-        title: format!(
-            "{} with {}, seed {}: contract {}",
-            result.name,
-            result.subject,
-            result.seed,
-            cells::verdict(contract)
-        ),
+        title: format!("{name} with {subject}, seed {seed}: contract {verdict}"),
         surprising: met.is_some_and(|met| met != Some(true)),
     }
 }
 
 /// The faults of a scenario by name, each once.
 fn faults(result: &ScenarioResult) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for fault in &result.faults {
-        if !names.contains(&fault.fault.as_str()) {
-            names.push(&fault.fault);
-        }
-    }
-    if names.is_empty() {
-        "no fault".to_owned()
-    } else {
-        names.join(" + ")
+    let names = result.faults.iter().map(|fault| &fault.fault);
+    match names.unique().join(" + ") {
+        none if none.is_empty() => "no fault".to_owned(),
+        names => names,
     }
 }
 
 /// In what configurations of one topology differ: subject, durability, and what the servers were configured with.
 fn configured(result: &ScenarioResult) -> String {
     let config = result.server_config.iter();
-    let config: Vec<String> = config
-        .map(|(key, value)| format!("{key} {value}"))
-        .collect();
-    let mut words = vec![result.subject.clone(), durability(result)];
-    words.extend((!config.is_empty()).then(|| config.join(", ")));
-    words.join("; ")
+    let config = config.map(|(key, value)| format!("{key} {value}"));
+    let config = units::enclosed("; ", &config.format(", ").to_string(), "");
+    format!("{}; {}{config}", result.subject, durability(result))
 }
 
 fn durability(result: &ScenarioResult) -> String {
@@ -131,12 +114,9 @@ pub(super) fn configuration(run: &Run) -> Configuration {
     let mut configuration = Configuration::default();
     // What the run itself is stands on top of the page.
     for field in FIELDS.iter().filter(|field| field.of_rows()) {
-        let mut values: Vec<String> = Vec::new();
-        for value in run.rows.iter().map(|row| field.value(run, row)) {
-            if !value.is_empty() && !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        let values = run.rows.iter().map(|row| field.value(run, row));
+        let values = values.filter(|value| !value.is_empty()).unique();
+        let values: Vec<String> = values.collect();
         let of = match values.len() {
             0 => continue,
             1 => &mut configuration.shared,
@@ -201,11 +181,12 @@ mod tests {
                 )
             ]
         );
-        let controls: Vec<_> = grid
-            .controls
-            .iter()
-            .map(|(name, link)| (name.as_str(), link.href.as_str()))
-            .collect();
-        assert_eq!(controls, [("steal", "s3-contract")]);
+        let [(name, link)] = grid.controls.as_slice() else {
+            panic!("one control");
+        };
+        assert_eq!(
+            (name.as_str(), link.href.as_str()),
+            ("steal", "s3-contract")
+        );
     }
 }

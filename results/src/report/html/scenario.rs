@@ -7,7 +7,7 @@ use super::{Fact, length, present};
 use crate::report::{cells, charts};
 use crate::run::ScenarioResult;
 use crate::sequence::Sequence;
-use crate::svg;
+use crate::svg::{self, Chart};
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict};
 
@@ -40,39 +40,26 @@ impl<'a> ScenarioView<'a> {
     pub(super) fn new(index: usize, result: &'a ScenarioResult) -> Self {
         // Names may repeat (`--repeat`), so the place in the run makes the anchor.
         let id = format!("s{}", index + 1);
-        let endings: BTreeSet<&String> = result
-            .operations
-            .values()
-            .flat_map(|endings| endings.keys())
-            .collect();
+        let verdicts = result.verdicts.iter();
+        let verdicts =
+            verdicts.map(|(class, verdict)| VerdictView::new(&id, class, verdict, result));
+        let chart = |chart: &Chart, name: &str| named(chart, &format!("{id}{name}"));
+        let sequence = Sequence::of(result).map(|data| chart(&svg::sequence(&data), "sequence"));
+        let grants = charts::over_time(result).map(|of| chart(&of, "overtime"));
+        let waits = charts::latency_over_time(result).map(|of| chart(&of, "waits"));
+        let endings = result.operations.values();
+        let endings: BTreeSet<&String> = endings.flat_map(|endings| endings.keys()).collect();
+        let operations = result.operations.iter().map(|(operation, counts)| {
+            let counts = endings.iter().map(|ending| counts.get(*ending));
+            let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
+            (operation.clone(), words.collect())
+        });
         Self {
             result,
-            verdicts: result
-                .verdicts
-                .iter()
-                .map(|(class, verdict)| VerdictView::new(&id, class, verdict, result))
-                .collect(),
-            sequence: Sequence::of(result)
-                .map(|data| named(&svg::sequence(&data), &format!("{id}sequence"))),
-            over_time: [
-                (charts::over_time(result), "overtime"),
-                (charts::latency_over_time(result), "waits"),
-            ]
-            .into_iter()
-            .filter_map(|(chart, name)| Some(named(&chart?, &format!("{id}{name}"))))
-            .collect(),
-            operations: result
-                .operations
-                .iter()
-                .map(|(operation, counts)| {
-                    let count = |ending: &&String| {
-                        counts
-                            .get(*ending)
-                            .map_or("–".to_owned(), |n| units::count(*n))
-                    };
-                    (operation.clone(), endings.iter().map(count).collect())
-                })
-                .collect(),
+            verdicts: verdicts.collect(),
+            sequence,
+            over_time: grants.into_iter().chain(waits).collect(),
+            operations: operations.collect(),
             endings: endings.into_iter().cloned().collect(),
             id,
         }
@@ -80,6 +67,8 @@ impl<'a> ScenarioView<'a> {
 }
 
 pub(super) fn facts(result: &ScenarioResult) -> Vec<Fact> {
+    let least = result.over_time.as_ref().and_then(|over| over.share_min);
+    let least = least.map_or(String::new(), units::figure);
     present(vec![
         ("Subject", result.subject.clone()),
         ("Topology", result.topology.clone()),
@@ -88,11 +77,7 @@ pub(super) fn facts(result: &ScenarioResult) -> Vec<Fact> {
         ("Expected", cells::expected(result)),
         ("Load", length(result.load_ns)),
         ("Grants per second", units::figure(result.grants_per_s)),
-        (
-            "Least client, of an even share",
-            (result.over_time.as_ref().and_then(|over| over.share_min))
-                .map_or(String::new(), units::figure),
-        ),
+        ("Least client, of an even share", least),
         ("First grant after the fault", cells::recovery(result)),
         ("Seed", result.seed.to_string()),
         ("Records", result.dir.clone()),
@@ -132,10 +117,9 @@ impl<'a> VerdictView<'a> {
                 _ => String::new(),
             },
             surprising: met.is_some_and(|met| met != Some(true)),
-            more: if verdict.count > shown && shown > 0 {
-                format!("{} of {} are shown.", shown, units::count(verdict.count))
-            } else {
-                String::new()
+            more: match verdict.count > shown && shown > 0 {
+                true => format!("{shown} of {} are shown.", units::count(verdict.count)),
+                false => String::new(),
             },
         }
     }

@@ -4,6 +4,7 @@ use super::paper::{GREEN, PLAIN, RED, YELLOW, paint, table};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
 use crate::report::cells::printable;
 use crate::run::Run;
+use crate::units::enclosed;
 
 /// The scorecard of each lock.
 pub(super) fn scorecard(run: &Run, audit: &Audit, width: u16) -> Vec<String> {
@@ -15,10 +16,8 @@ pub(super) fn scorecard(run: &Run, audit: &Audit, width: u16) -> Vec<String> {
         sections.push(card(run, subject, audit.subjects.len() == 1));
     }
     let lost = audit.regressions.iter().map(|one| {
-        let line = format!(
-            "kept before and broken now: {} by {}",
-            one.scenario, one.subject
-        );
+        let (scenario, subject) = (&one.scenario, &one.subject);
+        let line = format!("kept before and broken now: {scenario} by {subject}");
         paint(RED, &printable(&line)) + "\n"
     });
     sections.push(lost.collect());
@@ -54,21 +53,14 @@ fn matrix(audit: &Audit, width: u16) -> String {
 
 /// What is wrong and unknown first; what is kept in full only where nothing else has to be read.
 fn card(run: &Run, subject: &AuditedSubject, alone: bool) -> String {
-    let library = match subject.library.as_str() {
-        "" => String::new(),
-        library => format!(" ({library})"),
-    };
+    let library = enclosed(" (", &subject.library, ")");
     let name = printable(&format!("{}{library}", subject.name));
     let mut out = format!("{name}: {}\n", subject.score.words());
-    if let Some(conform) = &subject.conform {
-        for finding in &conform.findings {
-            let (name, found) = (&finding.name, &finding.found);
-            let line = format!(
-                "✗ driver, {name}: {found}; {} ({})",
-                finding.remedy, finding.paragraph
-            );
-            out.push_str(&format!("  {}\n", paint(RED, &printable(&line))));
-        }
+    for finding in subject.conform.iter().flat_map(|conform| &conform.findings) {
+        let (name, found) = (&finding.name, &finding.found);
+        let (remedy, paragraph) = (&finding.remedy, &finding.paragraph);
+        let line = format!("✗ driver, {name}: {found}; {remedy} ({paragraph})");
+        out += &format!("  {}\n", paint(RED, &printable(&line)));
     }
     for outcome in [
         AuditOutcome::Broken,

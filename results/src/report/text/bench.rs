@@ -1,5 +1,7 @@
 //! The benchmark rows in the summary: the table, what more is known of each row, and the comparisons.
 
+use itertools::Itertools;
+
 use super::paper;
 use crate::figure::BENCH;
 use crate::measures::Sweep;
@@ -7,6 +9,7 @@ use crate::report::cells::{self, printable};
 use crate::report::measures;
 use crate::report::table::{self, COMPARISON, Cell, Table, bench, comparisons};
 use crate::run::Run;
+use crate::units::enclosed;
 
 pub(super) fn bench_table(run: &Run, width: u16) -> String {
     let figures = BENCH.iter().map(|figure| figure.head);
@@ -43,35 +46,24 @@ pub(super) fn cost_table(cost: &Table, width: u16) -> String {
 /// A sweep: its curve as a table by level, and what follows from it.
 pub(super) fn sweep(sweep: &Sweep, width: u16) -> String {
     let (heads, rows) = table::sweep(sweep).plain();
-    let rows = rows
-        .iter()
-        .map(|row| row.iter().map(|word| printable(word)));
+    let rows = rows.iter();
+    let rows = rows.map(|row| row.iter().map(|word| printable(word)));
     let table = paper::table(width, heads, 0, rows);
+    let title = printable(&sweep.title());
     let said = measures::conclusions(sweep);
-    let said: Vec<String> = said.iter().map(|line| printable(line)).collect();
-    format!(
-        "{}\n\n{table}\n\n{}",
-        printable(&sweep.title()),
-        said.join("\n")
-    )
+    let said = said.iter().map(|line| printable(line)).format("\n");
+    format!("{title}\n\n{table}\n\n{said}")
 }
 
 /// A figure, and its interval below it.
 fn figure(cell: &Cell) -> String {
-    let figure = cell.words.replace(' ', "\u{a0}");
-    if cell.small.is_empty() {
-        figure
-    } else {
-        format!("{figure}\n{}", cell.small)
-    }
+    cell.words.replace(' ', "\u{a0}") + &enclosed("\n", &cell.small, "")
 }
 
 /// The number of tasks stays with its noun when a cell is broken.
 fn unbroken(place: &str, tasks: u32) -> String {
-    place.replace(
-        &format!("· {tasks} tasks"),
-        &format!("·\u{a0}{tasks}\u{a0}tasks"),
-    )
+    let words = format!("· {tasks} tasks");
+    place.replace(&words, &words.replace(' ', "\u{a0}"))
 }
 
 /// What each row says beyond the table, in lines that fit.
@@ -79,14 +71,10 @@ pub(super) fn more(run: &Run, width: u16) -> String {
     let mut out = String::new();
     for row in &run.rows {
         let lines = measures::lines(row);
-        if lines.is_empty() {
-            continue;
-        }
-        out.push_str(&printable(&row.title()));
-        out.push('\n');
-        for line in lines {
-            out.push_str(&wrapped(&line, usize::from(width.max(60))));
-        }
+        let width = usize::from(width.max(60));
+        let lines = lines.iter().map(|line| wrapped(line, width));
+        let title = printable(&row.title());
+        out += &enclosed(&format!("{title}\n"), &lines.collect::<String>(), "");
     }
     out
 }
@@ -114,13 +102,11 @@ fn wrapped(line: &str, width: usize) -> String {
 }
 
 pub(super) fn invalid(run: &Run) -> String {
-    let mut out = String::new();
-    for row in &run.rows {
-        if let Some(why) = cells::why_invalid(row) {
-            out.push_str(&paper::warning(&format!("{}: {why}", row.title())));
-        }
-    }
-    out
+    let rows = run.rows.iter().filter_map(|row| {
+        let why = cells::why_invalid(row)?;
+        Some(paper::warning(&format!("{}: {why}", row.title())))
+    });
+    rows.collect()
 }
 
 pub(super) fn comparison_table(run: &Run, width: u16) -> String {

@@ -1,17 +1,21 @@
 //! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all else.
 
+use std::iter::once;
+
+use itertools::Itertools;
+
 use super::TextOptions;
 use super::paper::{GREEN, PLAIN, RED, finish, paint, section, table, warning};
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
 use crate::compare::{Difference, RunComparison};
 use crate::report::cells::{self, printable};
+use crate::run::with_origin;
 use crate::units;
 
 /// The comparison of runs, for a terminal.
 pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
     let mut out = String::new();
-    let answers = result.answers.iter();
-    let answers: Vec<String> = answers.map(|answer| printable(answer)).collect();
+    let mut answers = result.answers.iter().map(|answer| printable(answer));
     section(&mut out, &answers.join("\n"));
     section(&mut out, &format!("base: {}", printable(&result.base)));
     section(&mut out, &differences(&result.differences));
@@ -21,22 +25,14 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
             1 => "1 change of verdict".to_owned(),
             n => format!("{n} changes of verdict"),
         };
-        let mut body = format!(
-            "{} scenarios in common, {changes}\n",
-            result.scenarios_in_common
-        );
+        let common = result.scenarios_in_common;
+        let mut body = format!("{common} scenarios in common, {changes}\n");
         for change in &result.scenarios {
-            let place = format!(
-                "{} on {} with {}, {}",
-                change.scenario, change.topology, change.subject, change.class
-            );
-            body.push_str(&format!(
-                "  {}: {} -> {} ({})\n",
-                printable(&place),
-                change.a,
-                change.b,
-                printable(&change.run)
-            ));
+            let (scenario, topology) = (&change.scenario, &change.topology);
+            let place = format!("{scenario} on {topology} with {}", change.subject);
+            let (class, a, b, run) = (&change.class, &change.a, &change.b, &change.run);
+            let line = format!("  {place}, {class}: {a} -> {b} ({run})");
+            body += &(printable(&line) + "\n");
         }
         section(&mut out, &body);
     }
@@ -65,11 +61,9 @@ pub fn pivot(result: &Pivot, options: TextOptions) -> String {
     let mut out = String::new();
     section(&mut out, &differences(&result.differences));
     if !result.also_differs.is_empty() {
-        let line = format!(
-            "with lines and columns these differ too, and ratios show their effect: {}",
-            result.also_differs.join(", ")
-        );
-        section(&mut out, &warning(&line));
+        let also = result.also_differs.join(", ");
+        let why = "with lines and columns these differ too, and ratios show their effect";
+        section(&mut out, &warning(&format!("{why}: {also}")));
     }
     for of_metric in &result.tables {
         section(&mut out, &pivot_table(of_metric, &result.columns, options));
@@ -79,32 +73,22 @@ pub fn pivot(result: &Pivot, options: TextOptions) -> String {
 }
 
 fn pivot_table(data: &PivotTable, columns: &[&'static str], options: TextOptions) -> String {
-    let title = if data.common.is_empty() {
-        data.metric.to_owned()
-    } else {
-        format!("{} · {}", data.metric, data.common)
-    };
-    let heads = std::iter::once(columns.join("/"));
+    let title = with_origin(data.metric.to_owned(), &data.common);
+    let heads = once(columns.join("/"));
     let heads = heads.chain(data.columns.iter().map(|column| printable(column)));
     let rows = data.lines.iter().map(|line| {
         let cells = line.cells.iter().map(|cell| match cell {
             Some(cell) => pivot_cell(cell, data.unit),
             None => "–".to_owned(),
         });
-        std::iter::once(printable(&line.name))
-            .chain(cells)
-            .collect()
+        once(printable(&line.name)).chain(cells).collect()
     });
     let mut rows: Vec<Vec<String>> = rows.collect();
     if rows.len() > 1 && data.geomean.iter().any(Option::is_some) {
         let words = |mean: f64| format!("×{}", units::figure(mean));
         let means = data.geomean.iter();
         let means = means.map(|mean| mean.map_or(String::new(), words));
-        rows.push(
-            std::iter::once("geometric mean".to_owned())
-                .chain(means)
-                .collect(),
-        );
+        rows.push(once("geometric mean".to_owned()).chain(means).collect());
     }
     let table = table(options.width, heads, 1, rows);
     format!("{}\n{table}", printable(&title))
@@ -136,16 +120,11 @@ fn differences(differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();
     }
-    let mut body = String::from("settings that differ\n");
-    for difference in differences {
-        let words = format!(
-            "  {}: '{}' -> '{}' ({})",
-            difference.field, difference.a, difference.b, difference.run
-        );
-        body.push_str(&printable(&words));
-        body.push('\n');
-    }
-    body
+    let lines = differences.iter().map(|Difference { run, field, a, b }| {
+        let line = format!("  {field}: '{a}' -> '{b}' ({run})");
+        printable(&line) + "\n"
+    });
+    format!("settings that differ\n{}", lines.format(""))
 }
 
 fn left_out(lines: &[String]) -> String {

@@ -2,53 +2,37 @@
 
 use super::TextOptions;
 use super::paper::{GREEN, RED, YELLOW, finish, paint};
-use crate::gate::{Decision, Outcome};
+use crate::gate::{Decision, Outcome, Part};
 use crate::report::cells::printable;
+use crate::units::enclosed;
 
 /// The decision, for a terminal.
 pub fn decision(decision: &Decision, options: TextOptions) -> String {
     let mut out = String::new();
     for judged in &decision.conditions {
-        out.push_str(&mark(judged.outcome, &judged.condition));
-        if judged.why.is_empty() {
-            let kept = judged
-                .parts
-                .iter()
-                .filter(|part| part.outcome == Outcome::Passed);
-            out.push_str(&format!(
-                "  ({} of {} keep it)",
-                kept.count(),
-                judged.parts.len()
-            ));
-        } else {
-            out.push_str(&format!("  ({})", judged.why));
-        }
-        out.push('\n');
-        for part in &judged.parts {
-            if part.outcome == Outcome::Passed && part.why.is_empty() {
-                continue;
-            }
-            let why = if part.why.is_empty() {
-                String::new()
-            } else {
-                format!("; {}", part.why)
-            };
-            let line = format!(
-                "{}: {}, bound {}{why}",
-                part.r#where, part.found, part.bound
-            );
-            out.push_str(&format!("    {}\n", mark(part.outcome, &line)));
+        let kept = |part: &&Part| part.outcome == Outcome::Passed;
+        let (kept, all) = (judged.parts.iter().filter(kept).count(), judged.parts.len());
+        let why = match judged.why.as_str() {
+            "" => format!("{kept} of {all} keep it"),
+            why => why.to_owned(),
+        };
+        out += &format!("{}  ({why})\n", mark(judged.outcome, &judged.condition));
+        let listed = |part: &&Part| part.outcome != Outcome::Passed || !part.why.is_empty();
+        for part in judged.parts.iter().filter(listed) {
+            let (place, found, bound) = (&part.r#where, &part.found, &part.bound);
+            let why = enclosed("; ", &part.why, "");
+            let line = format!("{place}: {found}, bound {bound}{why}");
+            out += &format!("    {}\n", mark(part.outcome, &line));
         }
     }
-    let base = decision.base.as_ref();
-    let against = base.map_or(String::new(), |base| format!(" against {base}"));
-    let line = format!(
-        "gate {}: {}{against}",
-        decision.outcome.word(),
-        decision.run
+    let against = enclosed(
+        " against ",
+        decision.base.as_deref().unwrap_or_default(),
+        "",
     );
-    out.push_str(&mark(decision.outcome, &line));
-    out.push('\n');
+    let (outcome, run) = (decision.outcome.word(), &decision.run);
+    let line = format!("gate {outcome}: {run}{against}");
+    out += &(mark(decision.outcome, &line) + "\n");
     finish(&out, options.color)
 }
 
@@ -58,9 +42,6 @@ fn mark(outcome: Outcome, text: &str) -> String {
         Outcome::Unknown => YELLOW,
         Outcome::Failed => RED,
     };
-    format!(
-        "{} {}",
-        paint(color, &outcome.glyph().to_string()),
-        printable(text)
-    )
+    let glyph = paint(color, &outcome.glyph().to_string());
+    format!("{glyph} {}", printable(text))
 }

@@ -44,17 +44,13 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
         let cut = "the run was cut short: what follows was measured until then";
         out.push_str(&paper::warning(cut));
     }
-    for part in &run.parts {
-        out.push_str(&format!("- {}\n", printable(&part.to_string())));
+    let parts = run.parts.iter().map(ToString::to_string);
+    let skipped = run.not_applicable.iter().map(ToString::to_string);
+    for line in parts.chain(skipped) {
+        out += &format!("- {}\n", printable(&line));
     }
-    for skipped in &run.not_applicable {
-        out.push_str(&format!("- {}\n", printable(&skipped.to_string())));
-    }
-    for card in run
-        .audit
-        .iter()
-        .flat_map(|audit| audit::scorecard(run, audit, options.width))
-    {
+    let audit = run.audit.iter();
+    for card in audit.flat_map(|audit| audit::scorecard(run, audit, options.width)) {
         section(&mut out, &card);
     }
     if !run.scenarios.is_empty() && run.audit.is_none() {
@@ -84,10 +80,8 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     }
     let outcome = run.outcome();
     if outcome != Outcome::None {
-        section(
-            &mut out,
-            &paint(outcome_color(outcome), &cells::outcome(outcome)),
-        );
+        let words = paint(outcome_color(outcome), &cells::outcome(outcome));
+        section(&mut out, &words);
     }
     finish(&out, options.color)
 }

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools;
+
 use super::paper::{outcome_color, paint, table};
+use crate::compare::scenario_key;
 use crate::proof::Proof;
 use crate::report::cells::{self, printable};
 use crate::report::{open_loop, recovery, servers};
 use crate::run::{Outcome, Run, ScenarioResult};
-use crate::units;
+use crate::units::{self, enclosed};
 use crate::verdict::{CLASSES, State, Verdict};
 
 pub(super) fn verdict_table(run: &Run, width: u16) -> String {
     let rows = run.scenarios.iter().map(|scenario| {
-        let mut row = vec![format!(
-            "{}\n{}\n{}",
-            printable(&scenario.name),
-            printable(&scenario.place()),
-            printable(&cells::faults(&scenario.faults)),
-        )];
+        let (name, place) = (printable(&scenario.name), printable(&scenario.place()));
+        let faults = printable(&cells::faults(&scenario.faults));
+        let mut row = vec![format!("{name}\n{place}\n{faults}")];
         if let Some(least) = scenario.over_time.as_ref().and_then(|over| over.share_min) {
             row[0] += &format!("\nleast client {}", units::figure(least));
         }
@@ -48,31 +48,24 @@ pub(super) fn repeats(run: &Run) -> String {
         let key = (&result.name, &result.topology, &result.subject);
         groups.entry(key).or_default().push(result);
     }
-    let is_violated = |verdict: &Verdict| verdict.state == State::Violated;
     let mut out = String::new();
-    for ((name, topology, subject), all) in groups.into_iter().filter(|(_, all)| all.len() > 1) {
+    for repeats in groups.into_values().filter(|repeats| repeats.len() > 1) {
+        let violated = |result: &ScenarioResult, class: &str| {
+            let verdict = result.verdicts.get(class);
+            verdict.is_some_and(|verdict| verdict.state == State::Violated)
+        };
         let by = CLASSES.into_iter().filter_map(|class| {
-            let of_class = all.iter().filter_map(|result| result.verdicts.get(class));
-            let violated = of_class.filter(|verdict| is_violated(verdict)).count();
-            (violated > 0).then(|| format!("{class} {violated}"))
+            let convict = repeats.iter().filter(|result| violated(result, class));
+            Some((class, convict.count())).filter(|(_, convict)| *convict > 0)
         });
-        let by: Vec<String> = by.collect();
-        let convict = all.iter().filter(|result| {
-            let mut verdicts = result.verdicts.iter();
-            verdicts.any(|(_, verdict)| is_violated(verdict))
-        });
-        out.push_str(&format!(
-            "{}: {} of {} repeats convict{}; {} as expected\n",
-            printable(&format!("{name} on {topology} with {subject}")),
-            convict.count(),
-            all.len(),
-            if by.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", by.join(", "))
-            },
-            all.iter().filter(|result| result.as_expected).count()
-        ));
+        let by = by.map(|(class, convict)| format!("{class} {convict}"));
+        let by = enclosed(" (", &by.format(", ").to_string(), ")");
+        let convict = repeats.iter();
+        let convict = convict.filter(|one| CLASSES.iter().any(|class| violated(one, class)));
+        let (convict, all) = (convict.count(), repeats.len());
+        let good = repeats.iter().filter(|one| one.as_expected).count();
+        let name = printable(&scenario_key(repeats[0]));
+        out += &format!("{name}: {convict} of {all} repeats convict{by}; {good} as expected\n");
     }
     out
 }
@@ -80,10 +73,10 @@ pub(super) fn repeats(run: &Run) -> String {
 /// Recovery from each fault; left out of the summary of a long suite, where `show --faults` has it.
 pub(super) fn recovery_table(run: &Run, width: u16) -> String {
     const SCENARIOS_MAX: usize = 8;
-    if run.scenarios.len() > SCENARIOS_MAX {
-        return String::new();
+    match run.scenarios.len() {
+        ..=SCENARIOS_MAX => faults(run, width),
+        _ => String::new(),
     }
-    faults(run, width)
 }
 
 /// Recovery from each fault of each scenario; empty where there was none.
@@ -126,16 +119,14 @@ pub fn proofs(run: &Run) -> String {
     let mut out = String::new();
     for scenario in &run.scenarios {
         for (class, verdict) in scenario.verdicts.iter() {
-            if let Some(proof) = &verdict.proof {
-                let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
-                out.push_str(&format!("\n{}\n", printable(&title)));
-                if let Some(rates) = cells::rates(verdict) {
-                    out.push_str(&format!("  {rates}\n"));
-                }
-                for line in proof.text().lines() {
-                    out.push_str(&printable(line));
-                    out.push('\n');
-                }
+            let Some(proof) = &verdict.proof else {
+                continue;
+            };
+            let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
+            let rates = cells::rates(verdict).unwrap_or_default();
+            out += &format!("\n{}\n{}", printable(&title), enclosed("  ", &rates, "\n"));
+            for line in proof.text().lines() {
+                out += &(printable(line) + "\n");
             }
         }
     }
@@ -149,40 +140,25 @@ pub fn proofs(run: &Run) -> String {
 pub(super) fn reasons(run: &Run) -> String {
     let mut out = String::new();
     for scenario in &run.scenarios {
-        if !matches!(
-            scenario.outcome(),
-            Outcome::Unknown | Outcome::NotAsExpected
-        ) {
+        let outcome = scenario.outcome();
+        if outcome < Outcome::Unknown {
             continue;
         }
-        let color = outcome_color(scenario.outcome());
-        out.push_str(&paint(
-            color,
-            &format!(
-                "{} {}",
-                scenario.outcome().glyph(),
-                printable(&scenario.name)
-            ),
-        ));
-        out.push('\n');
-        for line in scenario.reasons() {
-            out.push_str(&format!("    {}\n", printable(&line)));
-        }
-        if let Some(proof) = gravest(scenario) {
-            for line in proof.text().lines() {
-                out.push_str(&format!("    {}\n", printable(line)));
-            }
-        }
-        for fault in scenario.faults.iter().filter(|fault| !fault.bit) {
-            out.push_str(&format!(
-                "    fault {}: {}\n",
-                printable(&fault.fault),
-                printable(if fault.proof.is_empty() {
-                    "no evidence that it took effect"
-                } else {
-                    &fault.proof
-                })
-            ));
+        let title = format!("{} {}", outcome.glyph(), printable(&scenario.name));
+        out += &(paint(outcome_color(outcome), &title) + "\n");
+        let mut lines = scenario.reasons();
+        let proof = gravest(scenario).map_or(String::new(), Proof::text);
+        lines.extend(proof.lines().map(str::to_owned));
+        let faults = scenario.faults.iter().filter(|fault| !fault.bit);
+        lines.extend(faults.map(|fault| {
+            let evidence = match fault.proof.as_str() {
+                "" => "no evidence that it took effect",
+                proof => proof,
+            };
+            format!("fault {}: {evidence}", fault.fault)
+        }));
+        for line in lines {
+            out += &format!("    {}\n", printable(&line));
         }
     }
     out
@@ -190,10 +166,11 @@ pub(super) fn reasons(run: &Run) -> String {
 
 /// The proof of the gravest verdict that was not to be violated.
 fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
-    ["contract", "confirmed", "effect", "belief", "liveness"]
-        .into_iter()
-        .filter(|class| scenario.expected.contains_key(*class))
-        .filter_map(|class| Some((scenario.expected.get(class)?, scenario.verdicts.get(class)?)))
-        .filter(|(expected, verdict)| verdict.meets(expected, scenario.load_ns) == Some(false))
-        .find_map(|(_, verdict)| verdict.proof.as_ref())
+    let classes = ["contract", "confirmed", "effect", "belief", "liveness"];
+    classes.into_iter().find_map(|class| {
+        let expected = scenario.expected.get(class)?;
+        let verdict = scenario.verdicts.get(class)?;
+        let missed = verdict.meets(expected, scenario.load_ns) == Some(false);
+        verdict.proof.as_ref().filter(|_| missed)
+    })
 }
