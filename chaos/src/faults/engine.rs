@@ -202,7 +202,7 @@ impl Look<'_> {
                 | Target::Link(Party::Node(name), Party::Client(_))
                     if tried.insert((name, name)) =>
                 {
-                    Some(self.from_here(name).await)
+                    Some(self.seen_from_here(name).await)
                 }
                 Target::Link(Party::Node(one), Party::Node(two))
                     if tried.insert((one.min(two), one.max(two))) =>
@@ -225,7 +225,7 @@ impl Look<'_> {
         })
     }
 
-    async fn from_here(self, name: &str) -> Proof {
+    async fn seen_from_here(self, name: &str) -> Proof {
         if self.fault == "loss" {
             let mut late = 0;
             for _ in 0..ROUND_TRIPS {
