@@ -2,6 +2,8 @@
 //!
 //! Pure: a scenario and what a lock says of itself go in, and so do results; who runs them is elsewhere.
 
+use std::collections::BTreeSet;
+
 use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, Judged};
@@ -10,6 +12,7 @@ use results::units;
 use results::verdict::{State, Verdict};
 
 use crate::checkers::kinds::is_alone;
+use crate::plan;
 use crate::scenario::Scenario;
 
 /// Kinds that one holder has alone, and that promise no more.
@@ -97,7 +100,7 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
     let subject = bench::subjects::find(name).ok();
     let own = subject.as_ref().and_then(|subject| subject.system());
     match (topology.system_name(), own) {
-        // Whatever somebody else's driver works on.
+        // A driver of the user's works on any system.
         (Some(_), None) if name.starts_with("exec:") => {}
         (Some(system), own) if own != Some(system) => {
             return Err(format!(
@@ -126,15 +129,8 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
 
 /// The kind to try: the lock's first that the scenario is about.
 fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, String> {
-    let own = || {
-        let found = bench::subjects::find(&scenario.lock.subject).ok()?;
-        found.kinds().into_iter().next()
-    };
     let masters = scenario.topology.kind == TopologyKind::Masters;
-    let wanted = match scenario.lock.kind.as_str() {
-        "" => own().unwrap_or_default(),
-        kind => kind.to_owned(),
-    };
+    let wanted = plan::kind(scenario);
     let lists = has.kinds.join(", ");
     let mixed = scenario.load.mix.keys();
     let downgrades = scenario.load.downgrade.map(|_| "read".to_owned());
@@ -169,11 +165,11 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     })
 }
 
+/// A checker's name, and what it says.
+type OfClass<'r> = (&'static str, &'r Verdict);
+
 /// The judged checkers that a result violates although the scenario does not say that no lock can keep them.
-fn suspects<'r>(
-    scenario: &Scenario,
-    result: &'r ScenarioResult,
-) -> Vec<(&'static str, &'r Verdict)> {
+fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<'r>> {
     let is_inherent = |word: &str, verdict: &Verdict| {
         !scenario.audit.inherent.is_empty()
             && word != "clean"
@@ -186,14 +182,11 @@ fn suspects<'r>(
 }
 
 /// The judged checkers of a state.
-fn of_state(
-    result: &ScenarioResult,
-    state: State,
-) -> impl Iterator<Item = (&'static str, &Verdict)> {
+fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {
     judged_of(result).filter(move |(_, verdict)| verdict.state == state)
 }
 
-fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = (&'static str, &Verdict)> {
+fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = OfClass<'_>> {
     let verdicts = result.verdicts.iter();
     verdicts.filter(|(class, _)| result.expected.contains_key(*class))
 }
@@ -240,21 +233,14 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
     } else if unknown || !result.incomplete.is_empty() || judged_of(result).next().is_none() {
         (AuditOutcome::Unknown, doubts(result))
     } else if !violated.is_empty() {
-        let inherent = &scenario.audit.inherent;
-        let why = format!(
-            "{}. No lock can keep it here: {inherent}",
-            violations(&violated)
-        );
+        let (violations, inherent) = (violations(&violated), &scenario.audit.inherent);
+        let why = format!("{violations}. No lock can keep it here: {inherent}");
         (AuditOutcome::Inherent, why)
     } else {
         let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
         let all = classes.join(", ");
-        let why = format!(
-            "{all} clean {}{}",
-            over(result),
-            against_odds(scenario, result)
-        );
-        (AuditOutcome::Kept, why)
+        let (over, odds) = (over(result), against_odds(scenario, result));
+        (AuditOutcome::Kept, format!("{all} clean {over}{odds}"))
     };
     let verdicts = judged_of(result).map(|(class, verdict)| (class.to_owned(), verdict.state));
     Judged {
@@ -274,7 +260,6 @@ pub fn beside(
     second: Option<&ScenarioResult>,
 ) -> Judged {
     let alone = judged(scenario, result);
-    let found = &alone.why;
     match doubt(scenario, result) {
         Doubt::None => return alone,
         Doubt::MetNothing => return met_nothing(result, twin, of_twin, alone),
@@ -300,22 +285,20 @@ pub fn beside(
     let (outcome, why) = match kept {
         _ if !again => (
             AuditOutcome::Unknown,
-            format!("{found}. It did not come again when the same plan was run once more"),
+            "It did not come again when the same plan was run once more".to_owned(),
         ),
         Ok(over) => (
             AuditOutcome::Broken,
-            format!("{found}. {twin} kept {classes} on the same scenario and seed, {over}"),
+            format!("{twin} kept {classes} on the same scenario and seed, {over}"),
         ),
         Err(why) => (
             AuditOutcome::Unknown,
-            format!(
-                "{found}. Whether a sound lock keeps {classes} here is not known: {twin} {why}"
-            ),
+            format!("Whether a sound lock keeps {classes} here is not known: {twin} {why}"),
         ),
     };
     Judged {
         outcome,
-        why,
+        why: format!("{}. {why}", alone.why),
         ..alone
     }
 }
@@ -328,30 +311,25 @@ fn met_nothing(
     of_twin: Result<&ScenarioResult, &str>,
     alone: Judged,
 ) -> Judged {
-    let mut names: Vec<&str> = Vec::new();
-    for fault in result.faults.iter().filter(|fault| !fault.bit) {
-        if !names.contains(&fault.fault.as_str()) {
-            names.push(&fault.fault);
-        }
-    }
+    let without_effect = result.faults.iter().filter(|fault| !fault.bit);
+    let names = once(without_effect.map(|fault| fault.fault.as_str()));
     let bites = of_twin.is_ok_and(|of_twin| {
-        let of_name = |name: &&str| {
+        let bit = |name| {
             of_twin
                 .faults
                 .iter()
-                .any(|fault| fault.fault == **name && fault.bit)
+                .any(|fault| fault.fault == name && fault.bit)
         };
-        names.iter().all(of_name)
+        names.iter().copied().all(bit)
     });
     if !bites {
         return alone;
     }
+    let (names, over) = (names.join(", "), over(result));
     Judged {
         outcome: AuditOutcome::NotApplicable,
         why: format!(
-            "{} met nothing that this lock does {}, and took effect on {twin} in the same run",
-            names.join(", "),
-            over(result)
+            "{names} met nothing that this lock does {over}, and took effect on {twin} in the same run"
         ),
         ..alone
     }
@@ -394,32 +372,30 @@ fn violations(all: &[(&str, &Verdict)]) -> String {
         };
         format!("{class} violated {}×{worst}", units::count(verdict.count))
     });
-    let words: Vec<String> = words.collect();
-    let first = all
-        .iter()
-        .find_map(|(_, verdict)| verdict.anomalies.first());
-    let first = first.map_or(String::new(), |anomaly| {
-        format!(": {}", anomaly.proof.trim_end_matches('.'))
-    });
-    format!("{}{first}", words.join(", "))
+    let words = Vec::from_iter(words).join(", ");
+    let mut anomalies = all.iter().flat_map(|(_, verdict)| &verdict.anomalies);
+    match anomalies.next() {
+        Some(first) => format!("{words}: {}", first.proof.trim_end_matches('.')),
+        None => words,
+    }
+}
+
+/// The same words in the same order, each once.
+fn once<'w>(words: impl Iterator<Item = &'w str>) -> Vec<&'w str> {
+    let mut seen = BTreeSet::new();
+    words.filter(|word| seen.insert(*word)).collect()
 }
 
 /// Why nothing is known, each reason once.
 fn doubts(result: &ScenarioResult) -> String {
-    let mut reasons: Vec<&String> = Vec::new();
     let own = judged_of(result).flat_map(|(_, verdict)| &verdict.why);
-    for why in result.incomplete.iter().chain(own) {
-        if !reasons.contains(&why) {
-            reasons.push(why);
-        }
-    }
-    let notes = || result.notes.join("; ");
+    let reasons = once(result.incomplete.iter().chain(own).map(String::as_str));
     match reasons.as_slice() {
         [] if judged_of(result).next().is_none() => {
             "the scenario expects nothing of a checker, so nothing is judged".to_owned()
         }
-        [] => notes(),
-        [first] => (*first).clone(),
+        [] => result.notes.join("; "),
+        [first] => (*first).to_owned(),
         [first, others @ ..] => format!("{first} (and {} more reasons)", others.len()),
     }
 }

@@ -48,7 +48,7 @@ struct Slot {
     state: Mutex<State>,
 }
 
-/// What is to be told of clients that have finished.
+/// What is to be reported of clients that have finished.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
     /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had killed them.

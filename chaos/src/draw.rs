@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::checkers::kinds::is_alone;
 use crate::faults::find;
 use crate::scenario::{
-    DrawnOperation, FaultSpec, Length, On, OnMessage, RandomSpec, Range, Scenario, When, Who,
-    data_nodes, quorum,
+    Candidate, DrawnOperation, FaultSpec, Length, On, OnMessage, RandomSpec, Range, Scenario, When,
+    Who, data_nodes, quorum,
 };
 
 /// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
@@ -145,26 +145,19 @@ pub(crate) fn random(
         let lasts_ns = between(spec.lasts, rng);
         active.retain(|slot| slot.until_ns > at_ns);
         while active.len() >= spec.at_once as usize {
-            at_ns = active
-                .iter()
-                .map(|slot| slot.until_ns)
-                .min()
-                .unwrap_or(at_ns);
+            let ends = active.iter().map(|slot| slot.until_ns);
+            at_ns = ends.min().unwrap_or(at_ns);
             active.retain(|slot| slot.until_ns > at_ns);
         }
         if at_ns + lasts_ns >= duration_ns {
             return faults;
         }
         for _ in 0..TRIES {
-            let total = spec
-                .faults
-                .iter()
-                .map(|candidate| u64::from(candidate.weight))
-                .sum();
-            let mut ticket = rng.random_range(0..total);
+            let weight = |candidate: &Candidate| u64::from(candidate.weight);
+            let mut ticket = rng.random_range(0..spec.faults.iter().map(weight).sum());
             let Some(candidate) = spec.faults.iter().find(|candidate| {
-                let hit = ticket < u64::from(candidate.weight);
-                ticket = ticket.saturating_sub(u64::from(candidate.weight));
+                let hit = ticket < weight(candidate);
+                ticket = ticket.saturating_sub(weight(candidate));
                 hit
             }) else {
                 continue;
@@ -176,11 +169,7 @@ pub(crate) fn random(
             }
             let kind = find(&candidate.fault);
             let one_shot = kind.is_some_and(|kind| kind.one_shot);
-            let room_ns = if kind.is_some_and(|kind| kind.recovers) {
-                ROOM_NS
-            } else {
-                0
-            };
+            let recovers = kind.is_some_and(|kind| kind.recovers);
             faults.push(FaultSpec {
                 span: 0,
                 fault: candidate.fault.clone(),
@@ -190,7 +179,7 @@ pub(crate) fn random(
                 with: candidate.with.clone(),
             });
             active.push(Slot {
-                until_ns: at_ns + lasts_ns + room_ns,
+                until_ns: at_ns + lasts_ns + u64::from(recovers) * ROOM_NS,
                 on,
             });
             break;

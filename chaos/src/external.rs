@@ -8,7 +8,7 @@ use crate::hooks::Hooks;
 use crate::scenario::{FaultSpec, On, Scenario, When, Who, parse_on, when_on_redis_alone};
 
 /// What the owner of the servers allows.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Allowed<'a> {
     /// What the servers are.
     pub topology: &'a Topology,
@@ -43,7 +43,7 @@ pub fn for_servers(
                 continue;
             }
         }
-        let Some(kind) = find(&fault.fault) else {
+        let Some(kind) = fault.kind() else {
             continue;
         };
         if allowed.engine.is_some_and(|engine| engine.takes(fault)) {
@@ -153,8 +153,7 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
 }
 
 fn on_clients_only(on: &On) -> bool {
-    matches!(on, On::Parties(parties)
-        if parties.iter().all(Who::is_client))
+    matches!(on, On::Parties(parties) if parties.iter().all(Who::is_client))
 }
 
 #[cfg(test)]

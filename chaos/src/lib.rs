@@ -20,10 +20,11 @@
 //! |---|---|
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
 //! | [`plan`], [`partition`], [`shrink`] | what is decided, and the smallest plan that still convicts |
-//! | [`faults`], [`shim`], [`names`] | what is injected and undone, what clocks and disks are told, and what names mean |
+//! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
 //! | [`run`] | the plan, carried out, by one harness or by several |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
+//! | [`wait`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;
@@ -51,3 +52,4 @@ pub mod shrink;
 mod sizes;
 pub mod toxiproxy;
 mod tracker;
+pub mod wait;

@@ -81,10 +81,9 @@ impl Names {
         let servers = deployment.nodes().iter();
         let servers = servers.filter(|node| node.role != Role::Sentinel);
         let servers = servers.map(|node| {
-            let (real, place) = (node.address, FIRST_PLACE);
             let server = Server {
-                real,
-                place,
+                real: node.address,
+                place: FIRST_PLACE,
                 means: None,
             };
             (node.name.clone(), server)

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::faults::Fault as _;
 use crate::faults::engine::{ByEngine, Engine};
 use crate::faults::hooked::Hooked;
-use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed, find};
+use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
 use crate::run::shared;
@@ -101,7 +101,7 @@ impl Nemesis {
             waiting: faults
                 .iter()
                 .filter(|fault| shared::has_fault(scene.share, &fault.on))
-                .map(|fault| (fault.clone(), Watched::Nothing))
+                .map(|fault| (fault.clone(), None))
                 .collect(),
             scene,
             early: Vec::new(),
@@ -118,7 +118,7 @@ impl Nemesis {
         self.waiting = later;
         for (fault, watched) in &mut self.waiting {
             if let When::OnMessage(message) = &fault.when {
-                *watched = watch(message, &self.scene).await;
+                *watched = Some(watch(message, &self.scene).await);
             }
         }
         for (fault, _) in early {
@@ -166,38 +166,25 @@ impl Nemesis {
 }
 
 fn on_clients(on: &On) -> bool {
-    match on {
-        On::Parties(parties) => parties.iter().any(Who::is_client),
-        On::Link { .. } | On::Groups(_) => false,
-    }
+    matches!(on, On::Parties(parties) if parties.iter().any(Who::is_client))
 }
 
-/// What a fault waits for on the wire.
-enum Watched {
-    /// It waits for something else.
-    Nothing,
-    Message(MessageWatch),
-    /// It cannot be watched, and why.
-    Not(String),
-}
+/// The messages that a fault waits for, or why they cannot be watched; `None`: it waits for something else.
+type Watched = Option<Result<MessageWatch, String>>;
 
 /// Begins to count. Who is master is asked now: a message that is due later may come from another.
-async fn watch(message: &OnMessage, scene: &Scene) -> Watched {
+async fn watch(message: &OnMessage, scene: &Scene) -> Result<MessageWatch, String> {
     let mut parties = [None, None];
     for (party, who) in parties.iter_mut().zip([&message.from, &message.to]) {
         if let Some(who) = who {
-            match resolve::one(who, &scene.world, &scene.lock).await {
-                Ok(found) => *party = Some(found),
-                Err(error) => return Watched::Not(error.to_string()),
-            }
+            let found = resolve::one(who, &scene.world, &scene.lock).await;
+            *party = Some(found.map_err(|error| error.to_string())?);
         }
     }
-    let pattern = message.pattern();
+    let links = scene.world.deployment.links();
+    let links = links.map_err(|error| error.to_string())?;
     let [from, to] = &parties;
-    match scene.world.deployment.links() {
-        Ok(links) => Watched::Message(links.watch(from.as_ref(), to.as_ref(), pattern)),
-        Err(error) => Watched::Not(error.to_string()),
-    }
+    Ok(links.watch(from.as_ref(), to.as_ref(), message.pattern()))
 }
 
 async fn whole(
@@ -214,8 +201,8 @@ async fn whole(
                 tokio::time::sleep_until(began + Duration::from_nanos(*at_ns)).await;
             }
             When::OnMessage(message) => match &mut watched {
-                Watched::Message(watch) => watch.passed(message.nth).await,
-                Watched::Nothing | Watched::Not(_) => std::future::pending().await,
+                Some(Ok(watch)) => watch.passed(message.nth).await,
+                _ => std::future::pending().await,
             },
             When::AfterFirstGrant => {
                 // The sender lives as long as the load: an error means that there is no load any more.
@@ -229,11 +216,11 @@ async fn whole(
         () = due => {}
         _ = end.wait_for(|end| *end) => {
             let why = match &watched {
-                Watched::Nothing => "the load ended before it was due".to_owned(),
-                Watched::Message(watch) => {
+                None => "the load ended before it was due".to_owned(),
+                Some(Ok(watch)) => {
                     format!("the load ended before it was due: {} such messages passed", watch.count())
                 }
-                Watched::Not(why) => format!("what it waits for cannot be watched: {why}"),
+                Some(Err(why)) => format!("what it waits for cannot be watched: {why}"),
             };
             let now_ns = scene.sink.ns(std::time::Instant::now());
             return unproved(fault, vec![fault.on.to_string()], now_ns, why);
@@ -251,7 +238,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         span: unproved(fault, targets, injected_ns, why),
         guard: None,
     };
-    let Some(kind) = find(&fault.fault) else {
+    let Some(kind) = fault.kind() else {
         let why = "this build does not have this fault".to_owned();
         return unhurt(vec![fault.on.to_string()], now_ns, why);
     };
@@ -342,7 +329,7 @@ async fn carry_on(
         mut span,
         guard,
     } = injected;
-    let (Some(mut guard), Some(kind)) = (guard, find(&fault.fault)) else {
+    let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else {
         return span;
     };
     if !kind.one_shot {

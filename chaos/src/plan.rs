@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bench::workload::Pace;
+use cluster_config::layout::slot_range;
 use cluster_config::{Topology, TopologyKind, slot_of};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::draw::{drawn, operations, random, when};
+use crate::faults::FaultKind;
 use crate::hooks::Hooks;
 use crate::scenario::{FaultSpec, Load, Lock, Range, Scenario, When, as_in_a_file, data_nodes};
 
@@ -66,6 +68,17 @@ impl LoadPlan {
     pub(crate) fn tasks(&self) -> usize {
         let clients = self.clients.iter();
         clients.map(|client| client.task_seeds.len()).sum()
+    }
+
+    /// The names of the clients.
+    pub(crate) fn client_names(&self) -> impl Iterator<Item = String> {
+        self.clients.iter().map(|client| client.name.clone())
+    }
+
+    /// How many tasks each client has.
+    pub(crate) fn tasks_per_client(&self) -> usize {
+        let first = self.clients.first();
+        first.map_or(1, |client| client.task_seeds.len())
     }
 
     /// When cycles begin; `None` in a closed loop.
@@ -163,12 +176,15 @@ impl Plan {
         }
     }
 
+    /// The kinds of its faults.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static FaultKind> {
+        self.faults.iter().filter_map(FaultSpec::kind)
+    }
+
     /// Whether a fault of this plan acts on links or waits for what passes there, so that the deployment needs proxies.
     pub fn needs_proxies(&self) -> bool {
-        self.faults.iter().any(|fault| {
-            matches!(fault.when, When::OnMessage(_))
-                || crate::faults::find(&fault.fault).is_some_and(|kind| kind.hits.link())
-        })
+        let waits = |fault: &FaultSpec| matches!(fault.when, When::OnMessage(_));
+        self.faults.iter().any(waits) || self.kinds().any(|kind| kind.hits.link())
     }
 
     /// Whether a fault of this plan means messages by what their client is doing.
@@ -181,18 +197,15 @@ impl Plan {
 
     /// Whether a fault of this plan works through the shim, so that servers and clients must be started with it.
     pub fn needs_shim(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_shim))
+        self.kinds().any(|kind| kind.needs_shim)
     }
 
     /// Whether a fault of this plan, carried out by the harness, is about the servers' names, so that clients must know them by name.
     pub fn needs_names(&self) -> bool {
         let mut own = self
-            .faults
-            .iter()
-            .filter(|fault| !self.hooks.contains_key(&fault.fault));
-        own.any(|fault| crate::faults::find(&fault.fault).is_some_and(|kind| kind.needs_names))
+            .kinds()
+            .filter(|kind| !self.hooks.contains_key(kind.name));
+        own.any(|kind| kind.needs_names)
     }
 
     /// The servers of which a client needs a majority, where none takes the place of another; else empty.
@@ -231,11 +244,8 @@ impl Plan {
             }
         }
         let plan: Self = serde_json::from_value(plan).map_err(no_plan)?;
-        match plan
-            .faults
-            .iter()
-            .find(|fault| crate::faults::find(&fault.fault).is_none())
-        {
+        let mut faults = plan.faults.iter();
+        match faults.find(|fault| fault.kind().is_none()) {
             Some(fault) => Err(PlanError(format!(
                 "this build does not have the fault `{}`",
                 fault.fault
@@ -266,10 +276,9 @@ impl Plan {
         for (key, value) in &self.topology.config {
             let _ = writeln!(text, "            {key} {value}");
         }
-        let kind = if lock.kind.is_empty() {
-            "its first kind"
-        } else {
-            &lock.kind
+        let kind = match lock.kind.as_str() {
+            "" => "its first kind",
+            kind => kind,
         };
         let lease = lock
             .lease
@@ -281,7 +290,7 @@ impl Plan {
             ns(lock.wait.ns()),
             lock.durability
         );
-        let tasks = load.clients.first().map_or(0, |c| c.task_seeds.len());
+        let tasks = load.tasks_per_client();
         let _ = writeln!(
             text,
             "  load      {} for {}: {} clients with {tasks} tasks on {}, hold {}, think {}",
@@ -325,33 +334,26 @@ impl Plan {
     }
 }
 
-fn kind(scenario: &Scenario) -> String {
-    let own = scenario.lock.kind.clone();
-    let first = || {
-        bench::subjects::find(&scenario.lock.subject)
-            .ok()?
-            .kinds()
-            .into_iter()
-            .next()
-    };
-    if own.is_empty() {
-        first().unwrap_or_default()
-    } else {
-        own
+/// The kind that the scenario names, else the first of its subject.
+pub(crate) fn kind(scenario: &Scenario) -> String {
+    let lock = &scenario.lock;
+    if !lock.kind.is_empty() {
+        return lock.kind.clone();
     }
+    let kinds = bench::subjects::find(&lock.subject).map(|subject| subject.kinds());
+    kinds
+        .unwrap_or_default()
+        .into_iter()
+        .next()
+        .unwrap_or_default()
 }
 
 /// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it touches all.
 fn lock_names(topology: &Topology, count: u32) -> Vec<String> {
+    let shards = topology.shards as usize;
+    let first = (topology.kind == TopologyKind::Cluster).then(|| slot_range(0, shards));
     let names = (1_u32..).map(|number| format!("orders-{number}"));
-    let count = count as usize;
-    if topology.kind == TopologyKind::Cluster {
-        let (low, high) = cluster_config::layout::slot_range(0, topology.shards as usize);
-        names
-            .filter(|name| (low..=high).contains(&slot_of(name)))
-            .take(count)
-            .collect()
-    } else {
-        names.take(count).collect()
-    }
+    let there =
+        names.filter(|name| first.is_none_or(|(low, high)| (low..=high).contains(&slot_of(name))));
+    there.take(count as usize).collect()
 }

@@ -8,6 +8,8 @@ use cluster_config::Deployment;
 use results::history::{Entry, Event};
 use tokio::sync::watch;
 
+use crate::wait::is_so;
+
 /// How often the servers are asked.
 const EVERY: Duration = Duration::from_millis(100);
 
@@ -43,12 +45,5 @@ pub(crate) async fn watch(
 
 /// Waits until the servers take a write again, for `within` at most.
 pub(crate) async fn settled(deployment: &Deployment, lock: &str, within: Duration) -> bool {
-    let deadline = tokio::time::Instant::now() + within;
-    while !deployment.probe(lock, WITHIN).await {
-        if tokio::time::Instant::now() >= deadline {
-            return false;
-        }
-        tokio::time::sleep(EVERY / 2).await;
-    }
-    true
+    is_so(within, EVERY / 2, || deployment.probe(lock, WITHIN)).await
 }

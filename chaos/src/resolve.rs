@@ -1,14 +1,15 @@
 //! Finds the nodes and clients behind a role, by asking the servers who is what at this moment.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster_config::{Deployment, Party, Role, TopologyKind, slot_of};
+use cluster_config::{Deployment, Node, Party, Role, TopologyKind, slot_of};
 
 use crate::faults::{FaultError, Target, World, failed, link::between};
 use crate::members;
 use crate::partition;
 use crate::scenario::{On, Who};
+use crate::wait::until;
 
 /// A fault on the holder waits so long for somebody to hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(5);
@@ -57,13 +58,11 @@ async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, 
             Who::Client(number) => all.push(Party::Client(*number)),
             Who::Clients => all.extend((1..=world.clients.count()).map(Party::Client)),
             Who::Holder => all.push(Party::Client(holder(world).await?)),
-            Who::Sentinels => all.extend(
-                deployment
-                    .nodes()
-                    .iter()
-                    .filter(|node| node.role == Role::Sentinel)
-                    .map(|node| Party::Node(node.name.clone())),
-            ),
+            Who::Sentinels => {
+                let nodes = deployment.nodes().iter();
+                let sentinels = nodes.filter(|node| node.role == Role::Sentinel);
+                all.extend(sentinels.map(|node| Party::Node(node.name.clone())));
+            }
             Who::Master => all.push(Party::Node(master(deployment, lock).await?)),
             Who::Masters => all.extend(with_role(deployment, Role::Master).await),
             Who::Replicas => all.extend(with_role(deployment, Role::Replica).await),
@@ -87,53 +86,37 @@ pub(crate) async fn one(who: &Who, world: &World, lock: &str) -> Result<Party, F
 /// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left out for being slow would
 /// go unharmed, and nobody would notice.
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
-    let fixed = deployment.topology().kind.has_fixed_roles();
-    let parties = |roles: BTreeMap<String, Role>| {
-        roles
-            .into_iter()
-            .filter(|(_, role)| *role == wanted)
-            .map(|(name, _)| Party::Node(name))
-            .collect()
-    };
-    let servers = || {
-        deployment
-            .nodes()
-            .iter()
-            .filter(|node| node.role != Role::Sentinel)
-    };
-    if fixed {
-        return parties(
-            servers()
-                .map(|node| (node.name.clone(), node.role))
-                .collect(),
-        );
-    }
-    let deadline = Instant::now() + ROLES_WITHIN;
-    loop {
-        let roles = deployment.roles().await;
-        let slow = servers().any(|node| {
-            let runs = deployment
-                .process_state(&node.name)
-                .is_some_and(|state| state != 'T');
-            runs && !roles.contains_key(&node.name)
-        });
-        if !slow || Instant::now() >= deadline {
-            return parties(roles);
+    let nodes = deployment.nodes().iter();
+    let servers: Vec<&Node> = nodes.filter(|node| node.role != Role::Sentinel).collect();
+    let roles: BTreeMap<String, Role> = if deployment.topology().kind.has_fixed_roles() {
+        let fixed = servers.iter().map(|node| (node.name.clone(), node.role));
+        fixed.collect()
+    } else {
+        let all_answer = || async {
+            let roles = deployment.roles().await;
+            let runs = |name| {
+                deployment
+                    .process_state(name)
+                    .is_some_and(|state| state != 'T')
+            };
+            let mut silent = servers
+                .iter()
+                .filter(|node| !roles.contains_key(&node.name));
+            (!silent.any(|node| runs(&node.name))).then_some(roles)
+        };
+        match until(ROLES_WITHIN, Duration::ZERO, all_answer).await {
+            Some(roles) => roles,
+            None => deployment.roles().await,
         }
-    }
+    };
+    let of_role = roles.into_iter().filter(|(_, role)| *role == wanted);
+    of_role.map(|(name, _)| Party::Node(name)).collect()
 }
 
 async fn holder(world: &World) -> Result<u32, FaultError> {
-    let deadline = Instant::now() + HOLDER_WITHIN;
-    loop {
-        if let Some(client) = world.clients.holder() {
-            return Ok(client);
-        }
-        if Instant::now() >= deadline {
-            return Err(failed!("nobody held a lock for {HOLDER_WITHIN:?}"));
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let look = || async { world.clients.holder() };
+    let holder = until(HOLDER_WITHIN, Duration::from_millis(1), look).await;
+    holder.ok_or_else(|| failed!("nobody held a lock for {HOLDER_WITHIN:?}"))
 }
 
 /// The master that clients of `lock` are sent to.
@@ -148,25 +131,21 @@ async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultErro
         return Ok(name);
     }
     // Nobody could be asked: then the node that says of itself that it is master.
-    let roles = deployment.roles().await;
-    roles
-        .into_iter()
-        .find(|(_, role)| *role == Role::Master)
-        .map(|(name, _)| name)
-        .ok_or_else(|| failed!("no server says that it is master"))
+    let named = named_master(deployment).await;
+    named.ok_or_else(|| failed!("no server says that it is master"))
+}
+
+/// A server that says of itself that it is master.
+async fn named_master(deployment: &Deployment) -> Option<String> {
+    let mut roles = deployment.roles().await.into_iter();
+    let master = roles.find(|(_, role)| *role == Role::Master);
+    master.map(|(name, _)| name)
 }
 
 /// The leader of an ensemble, once it has one.
 async fn by_election(deployment: &Deployment) -> Option<String> {
-    let deadline = Instant::now() + ROLES_WITHIN;
-    loop {
-        let mut roles = deployment.roles().await.into_iter();
-        let leader = roles.find(|(_, role)| *role == Role::Master);
-        if leader.is_some() || Instant::now() >= deadline {
-            return leader.map(|(name, _)| name);
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let look = || named_master(deployment);
+    until(ROLES_WITHIN, Duration::from_millis(10), look).await
 }
 
 /// What the first sentinel that answers says.
@@ -183,15 +162,11 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
         };
         // Names and values in turn, one per line.
         let lines: Vec<&str> = answer.lines().collect();
-        let value = |name: &str| {
-            lines
-                .chunks(2)
-                .find(|pair| pair.first() == Some(&name))
-                .and_then(|pair| pair.get(1).copied())
-        };
+        let pairs = || lines.chunks_exact(2);
+        let value = |name| pairs().find(|pair| pair[0] == name).map(|pair| pair[1]);
         if let (Some(ip), Some(port)) = (value("ip"), value("port")) {
-            return members::by_address(deployment, &format!("{ip}:{port}"))
-                .map(|node| node.name.clone());
+            let master = members::by_address(deployment, &format!("{ip}:{port}"));
+            return master.map(|node| node.name.clone());
         }
     }
     None

@@ -9,7 +9,7 @@
 //!
 //! An acquire *waits* from its second try on, which is a command that it has sent to that server before, and while it subscribes or blocks at the
 //! server. A message that is pushed to a client, and names a lock for which the client waits, belongs to `wait`. Where messages are pushed,
-//! they are what a waiter is told, and the replies to its own commands are not; else the replies are.
+//! they are the news for a waiter, and the replies to its own commands are not; else the replies are.
 //!
 //! A command that names no lock has no role, with one exception: `WAIT`, `WAITAOF` and `EXEC` are of the role of the command before them on
 //! their connection, which they complete.
@@ -49,7 +49,7 @@ pub struct Roles {
     clear: [u32; 4],
     /// The labels of the last command of each connection.
     last: HashMap<u64, (Label, Label)>,
-    /// Whether clients are told of this lock by pushed messages.
+    /// Whether clients hear of this lock by pushed messages.
     pushes: bool,
     unclear: u64,
 }
@@ -90,7 +90,7 @@ impl Roles {
         held.map(|hold| hold.client.as_str())
     }
 
-    /// How many commands named a lock and could not be told apart.
+    /// How many commands named a lock and could have been of several roles.
     pub(crate) fn unclear(&self) -> u64 {
         self.unclear
     }

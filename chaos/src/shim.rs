@@ -81,7 +81,7 @@ impl Shims {
     }
 }
 
-/// What a party's process is told, and what it did.
+/// How a party's process is to be wrong, and what it did.
 #[derive(Debug)]
 pub struct Page {
     file: File,

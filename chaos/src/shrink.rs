@@ -1,6 +1,6 @@
 //! Searches for the smallest plan that still convicts; works on plans as data and runs nothing.
 //!
-//! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and is told whether that one still
+//! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and hears whether that one still
 //! convicted ([`Shrinker::tell`]); the caller runs them. Great steps come first: no fault at all, half of the faults, one client less by
 //! half; then single ones. A plan that did not convict is not tried again, though servers and schedulers are real and it might have.
 
@@ -141,35 +141,29 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         .flat_map(|fault| clients_of(&fault.on))
         .max()
         .unwrap_or(0) as usize;
-    for fewer in [clients / 2, clients.saturating_sub(1)] {
-        let fewer = fewer.max(named).max(1);
-        if fewer < clients {
-            let what = format!("{fewer} clients instead of {clients}");
-            add(&what, &|smaller| smaller.load.clients.truncate(fewer));
+    let mut fewer = |what: &str, count: usize, to: [usize; 2], truncate: fn(&mut Plan, usize)| {
+        for fewer in to.into_iter().filter(|fewer| *fewer < count) {
+            let what = format!("{fewer} {what} instead of {count}");
+            add(&what, &|smaller| truncate(smaller, fewer));
         }
-    }
-    let tasks = plan
-        .load
-        .clients
-        .first()
-        .map_or(1, |client| client.task_seeds.len());
-    for fewer in [1, tasks / 2] {
-        if fewer > 0 && fewer < tasks {
-            let what = format!("{fewer} tasks per client instead of {tasks}");
-            add(&what, &|smaller| {
-                let clients = smaller.load.clients.iter_mut();
-                clients.for_each(|client| client.task_seeds.truncate(fewer));
-            });
-        }
-    }
+    };
+    let least = named.max(1);
+    let to = [clients / 2, clients.saturating_sub(1)].map(|count| count.max(least));
+    fewer("clients", clients, to, |plan, count| {
+        plan.load.clients.truncate(count);
+    });
+    let tasks = plan.load.tasks_per_client();
+    let to = [1, tasks / 2].map(|count| count.max(1));
+    fewer("tasks per client", tasks, to, |plan, count| {
+        let clients = plan.load.clients.iter_mut();
+        clients.for_each(|client| client.task_seeds.truncate(count));
+    });
     let locks = plan.load.locks.len();
     let least = 1 + usize::from(plan.load.does.mix.contains_key("multi"));
-    for fewer in [least, locks / 2] {
-        if fewer >= least && fewer < locks {
-            let what = format!("{fewer} locks instead of {locks}");
-            add(&what, &|smaller| smaller.load.locks.truncate(fewer));
-        }
-    }
+    let to = [least, locks / 2].map(|count| count.max(least));
+    fewer("locks", locks, to, |plan, count| {
+        plan.load.locks.truncate(count)
+    });
     let least_ns = SHORTEST_NS.max(faults_end_ns(plan));
     let length_ns = plan.load.does.duration.ns();
     for shorter_ns in [least_ns, length_ns / 2, length_ns / 4 * 3] {
@@ -224,19 +218,11 @@ fn faults_end_ns(plan: &Plan) -> u64 {
     ends.max().unwrap_or(0)
 }
 
-fn clients_of(on: &On) -> Vec<u32> {
-    let numbers = |parties: &[Who]| -> Vec<u32> {
-        let named = parties.iter().filter_map(|who| match who {
-            Who::Client(number) => Some(*number),
-            _ => None,
-        });
-        named.collect()
-    };
-    match on {
-        On::Parties(parties) => numbers(parties),
-        On::Link { from, to, .. } => [numbers(from), numbers(to)].concat(),
-        On::Groups(groups) => groups.iter().flat_map(|group| numbers(group)).collect(),
-    }
+fn clients_of(on: &On) -> impl Iterator<Item = u32> {
+    on.everybody().filter_map(|who| match who {
+        Who::Client(number) => Some(*number),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -9,9 +9,15 @@ use cluster_config::{Deployment, Role, local_addresses};
 use tokio::sync::watch;
 
 use crate::faults::ClientControl;
+use crate::plan::Plan;
 
 /// What is measured, as bounds name it.
-pub(crate) const NAMES: [&str; 3] = ["connections", "subscriptions", "memory_mb"];
+const NAMES: [&str; 3] = ["connections", "subscriptions", "memory_mb"];
+
+/// Whether a bound of any of these is expected.
+pub(crate) fn are_expected(plan: &Plan) -> bool {
+    NAMES.iter().any(|name| plan.expect.contains_key(*name))
+}
 
 /// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(1);

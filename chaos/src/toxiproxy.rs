@@ -3,8 +3,8 @@
 use crate::faults::find;
 use crate::scenario::Scenario;
 
-/// What such a server cannot do of this scenario: the fault's index from 0, `None` for one that is drawn; and why. Faults on nodes and clients are
-/// none of its business.
+/// What such a server cannot do of this scenario: the fault's index from 0, `None` for one that is drawn; and why. Faults on nodes and clients do
+/// not concern it.
 pub fn beyond_toxiproxy(scenario: &Scenario) -> Vec<(Option<usize>, String)> {
     let written = scenario.faults.iter().enumerate();
     let written = written.map(|(index, fault)| (Some(index), &fault.fault, &fault.with));

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bench::parts::clock::Asked;
 use bench::sink::{HistorySink, Sink};
 use cluster_config::{Label, Labels, MessagePassage, Words};
 use results::history::Entry;
@@ -12,7 +11,7 @@ use crate::roles::Roles;
 
 /// A history that also knows what is in flight and who holds.
 pub(crate) struct Tracker {
-    history: HistorySink,
+    pub(crate) history: HistorySink,
     roles: Mutex<Roles>,
 }
 
@@ -29,19 +28,9 @@ impl Tracker {
         self.roles().holder().map(str::to_owned)
     }
 
-    /// How many commands named a lock and could not be told apart.
+    /// How many commands named a lock and could have been of several roles.
     pub(crate) fn unclear(&self) -> u64 {
         self.roles().unclear()
-    }
-
-    /// See [`HistorySink::clock`].
-    pub(crate) fn clock(&self, asked: Asked<Instant>) {
-        self.history.clock(asked);
-    }
-
-    /// See [`HistorySink::finish`].
-    pub(crate) fn finish(&self) -> Result<u64, String> {
-        self.history.finish()
     }
 
     fn roles(&self) -> MutexGuard<'_, Roles> {

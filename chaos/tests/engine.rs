@@ -36,7 +36,7 @@ impl Engine for StandIn {
         let kind = find(name).expect("a fault");
         let text = format!(
             "name = \"x\"\n[topology]\nkind = \"single\"\n[[faults]]\nat = \"1s\"\nfault = \"{name}\"\non = \"{}\"\n{with}\n",
-            if kind.hits.link {
+            if kind.hits.link() {
                 "clients -> master"
             } else {
                 "master"
@@ -50,7 +50,7 @@ impl Engine for StandIn {
             other => other.clone(),
         };
         let mut targets = injection.targets.clone();
-        if !kind.hits.link {
+        if !kind.hits.link() {
             targets = targets.iter().map(node).collect();
             targets.dedup();
         }

@@ -80,10 +80,7 @@ fn a_client_that_a_fault_touched_need_not_have_had_a_turn() {
 #[test]
 fn a_load_that_was_to_contend_and_did_not_is_unknown() {
     let contended = |most| CheckOptions {
-        floors: Some(Floors {
-            contended: most,
-            ..Floors::default()
-        }),
+        floors: Some(Floors { contended: most }),
         ..CheckOptions::default()
     };
     assert_eq!(judged(&text(30), &contended(30)).0, State::Clean);

@@ -77,7 +77,11 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
     if !announce && of_clients(&fault.on) {
         return Ok(Carrier::Harness);
     }
-    if everybody(&fault.on).any(|who| who.is_client() && *who != Who::Clients) {
+    if fault
+        .on
+        .everybody()
+        .any(|who| who.is_client() && *who != Who::Clients)
+    {
         return no("all clients of a part are in one pod; say `clients`");
     }
     match name {
@@ -91,15 +95,6 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
         ),
         _ => no("NetworkChaos has packets, not connections and messages"),
     }
-}
-
-fn everybody(on: &On) -> impl Iterator<Item = &Who> {
-    let sides: Vec<&Vec<Who>> = match on {
-        On::Parties(parties) => vec![parties],
-        On::Link { from, to, .. } => vec![from, to],
-        On::Groups(groups) => groups.iter().collect(),
-    };
-    sides.into_iter().flatten()
 }
 
 /// Whether every link of it has a client at one end.
@@ -273,7 +268,7 @@ fn by_receivers(links: &[(String, String)]) -> BTreeMap<Vec<String>, Vec<String>
     for (from, to) in links {
         receivers.entry(from).or_default().push(to.clone());
     }
-    let mut senders: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+    let mut senders = BTreeMap::<_, Vec<String>>::new();
     for (from, to) in receivers {
         senders.entry(to).or_default().push(from.clone());
     }
@@ -282,118 +277,48 @@ fn by_receivers(links: &[(String, String)]) -> BTreeMap<Vec<String>, Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use chaos::scenario::Scenario;
 
-    fn scenario(kind: &str, fault: &str, on: &str, rest: &str) -> Scenario {
-        let text = format!(
-            "name = \"x\"\n[topology]\nkind = \"{kind}\"\n[[faults]]\nat = \"1s\"\nfault = \"{fault}\"\non = \"{on}\"\n{rest}\n"
-        );
-        Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
-    }
+    use super::*;
 
-    fn carried(kind: &str, fault: &str, on: &str, rest: &str) -> Result<Carrier, String> {
-        let scenario = scenario(kind, fault, on, rest);
-        carrier(&scenario.faults[0], scenario.topology.kind)
-    }
+    /// A topology; who carries a fault on it out, or why nobody can; and the fault.
+    const CARRIERS: &str = r#"
+        sentinel; Chaos Mesh; fault = "kill", on = "master", for = "2s"
+        single; the harness; fault = "kill", on = "client 1"
+        single; the harness; fault = "flushall", on = "master"
+        sentinel; Chaos Mesh; fault = "delay", on = "master -> replicas", with = { latency = "1s" }
+        single; the harness; fault = "delay", on = "client 1 -> master", with = { latency = "1s" }
+        single; the harness; fault = "hold", on = "client 1 -> master", with = { match = "EVALSHA" }
+        masters; one pod; fault = "partition", on = "n1, client 1 | n2, n3, n4, n5, client 2"
+        cluster; Chaos Mesh; fault = "cut", on = "clients <-> n1"
+        single; Chaos Mesh; fault = "clock", on = "master", with = { jump = "5s" }
+        cluster; Chaos Mesh; fault = "stress", on = "masters"
+        single; no such chaos; fault = "pause", on = "master", for = "1s"
+        single; own speed; fault = "clock", on = "master", with = { drift = "2%" }
+        sentinel; one pod; fault = "cut", on = "client 1 <-> master"
+        sentinel; no byte arrives wrong; fault = "corrupt", on = "master -> replicas", with = { rate = 0.1 }
+        sentinel; bursts; fault = "loss", on = "master -> replicas", with = { rate = 0.1, burst = 3 }
+        single; comes back; fault = "restart", on = "master", with = { after = "1s" }
+    "#;
 
     #[test]
     fn each_fault_has_its_carrier_or_a_reason() {
-        use Carrier::{ChaosMesh, Harness};
-        for (kind, fault, on, rest, carrier) in [
-            ("sentinel", "kill", "master", "for = \"2s\"", ChaosMesh),
-            ("single", "kill", "client 1", "", Harness),
-            ("single", "flushall", "master", "", Harness),
-            (
-                "sentinel",
-                "delay",
-                "master -> replicas",
-                "with = { latency = \"1s\" }",
-                ChaosMesh,
-            ),
-            (
-                "single",
-                "delay",
-                "client 1 -> master",
-                "with = { latency = \"1s\" }",
-                Harness,
-            ),
-            (
-                "masters",
-                "partition",
-                "n1, client 1 | n2, n3, n4, n5, client 2",
-                "",
-                Harness,
-            ),
-            ("cluster", "cut", "clients <-> n1", "", ChaosMesh),
-            (
-                "single",
-                "clock",
-                "master",
-                "with = { jump = \"5s\" }",
-                ChaosMesh,
-            ),
-            ("cluster", "stress", "masters", "", ChaosMesh),
-        ] {
-            // A partition of several servers has links between servers too.
-            let expected = if fault == "partition" {
-                Err(())
-            } else {
-                Ok(carrier)
+        let rows = CARRIERS.lines().filter(|row| !row.trim().is_empty());
+        for row in rows {
+            let cells: Vec<&str> = row.trim().split("; ").collect();
+            let [kind, says, fault] = cells[..] else {
+                panic!("three cells: {row}");
             };
-            assert_eq!(
-                carried(kind, fault, on, rest).map_err(|_| ()),
-                expected,
-                "{fault} on {on}"
-            );
-        }
-        for (kind, fault, on, rest, why) in [
-            ("single", "pause", "master", "for = \"1s\"", "no such chaos"),
-            (
-                "single",
-                "clock",
-                "master",
-                "with = { drift = \"2%\" }",
-                "own speed",
-            ),
-            ("sentinel", "cut", "client 1 <-> master", "", "one pod"),
-            (
-                "sentinel",
-                "corrupt",
-                "master -> replicas",
-                "with = { rate = 0.1 }",
-                "no byte arrives wrong",
-            ),
-            (
-                "sentinel",
-                "loss",
-                "master -> replicas",
-                "with = { rate = 0.1, burst = 3 }",
-                "bursts",
-            ),
-            (
-                "single",
-                "restart",
-                "master",
-                "with = { after = \"1s\" }",
-                "comes back",
-            ),
-            (
-                "single",
-                "hold",
-                "client 1 -> master",
-                "with = { match = \"EVALSHA\" }",
-                "",
-            ),
-        ] {
-            let found = carried(kind, fault, on, rest);
-            match why {
-                "" => assert_eq!(found, Ok(Carrier::Harness), "{fault}"),
-                why => assert!(
-                    found.as_ref().is_err_and(|found| found.contains(why)),
-                    "{fault}: {found:?}"
-                ),
-            }
+            let text =
+                format!("name = \"x\"\nfaults = [{{ {fault} }}]\ntopology.kind = \"{kind}\"\n");
+            let scenario =
+                Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+            let found = match carrier(&scenario.faults[0], scenario.topology.kind) {
+                Ok(Carrier::ChaosMesh) => "Chaos Mesh".to_owned(),
+                Ok(Carrier::Harness) => "the harness".to_owned(),
+                Err(why) => why,
+            };
+            assert!(found.contains(says), "{row}: {found}");
         }
     }
 

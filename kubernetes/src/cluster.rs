@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use chaos::wait::is_so;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::{
@@ -20,7 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::chaos_mesh;
 use crate::objects::{COMPONENT, Object, RUN};
 
-/// A part heals its faults and takes its keys away when it is told to end; and then Chaos Mesh recovers what is left.
+/// A part heals its faults and takes its keys away when it gets SIGTERM; and then Chaos Mesh recovers what is left.
 const GONE_WITHIN: Duration = Duration::from_secs(70);
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -80,14 +81,6 @@ pub struct Ended {
 pub struct Cluster {
     client: Client,
     namespace: String,
-}
-
-impl Debug for Cluster {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster")
-            .field("namespace", &self.namespace)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Cluster {
@@ -230,12 +223,9 @@ impl Cluster {
     pub async fn parts(&self, run: &str) -> Result<Parts, ClusterError> {
         let status = self.job(run, "parts").await?;
         let indexes = [&status.completed_indexes, &status.failed_indexes];
+        let ended = indexes.into_iter().flatten();
         Ok(Parts {
-            ended: indexes
-                .into_iter()
-                .flatten()
-                .map(|text| indexes_in(text))
-                .sum(),
+            ended: ended.map(|text| indexes_in(text)).sum(),
             over: is_over(&status),
         })
     }
@@ -264,19 +254,16 @@ impl Cluster {
             return Ok(None);
         }
         let pods = self.pods(run, Some("merge")).await?;
-        let ended = pods.iter().filter_map(|pod| {
-            Some((
-                pod.metadata.creation_timestamp.clone()?,
-                pod,
-                exit_code(pod)?,
-            ))
-        });
-        let Some((_, pod, exit_code)) = ended.max_by_key(|(made, ..)| made.clone()) else {
+        let ended = |pod: &Pod| {
+            let made = pod.metadata.creation_timestamp.clone()?;
+            Some((made, pod.metadata.name.clone()?, exit_code(pod)?))
+        };
+        let ended = pods.iter().filter_map(ended);
+        let Some((_, name, exit_code)) = ended.max() else {
             return Err(ClusterError::Missing(
                 "the pod that merged is gone, and its log with it".to_owned(),
             ));
         };
-        let name = pod.metadata.name.clone().unwrap_or_default();
         let how = LogParams {
             container: Some("merge".to_owned()),
             ..LogParams::default()
@@ -333,16 +320,11 @@ impl Cluster {
 
     /// Waits until a run has no pods; gives how many are there after too long.
     async fn until_pods_are_gone(&self, run: &str) -> Option<String> {
-        let until = Instant::now() + GONE_WITHIN;
-        loop {
-            let left = self.pods(run, None).await.map_or(0, |pods| pods.len());
-            if left == 0 {
-                return None;
-            }
-            if Instant::now() >= until {
-                return Some(format!("{left} pods are still there after {GONE_WITHIN:?}"));
-            }
-            tokio::time::sleep(LOOK).await;
+        let left = || async { self.pods(run, None).await.map_or(0, |pods| pods.len()) };
+        let gone = is_so(GONE_WITHIN, LOOK, || async { left().await == 0 }).await;
+        match (gone, left().await) {
+            (true, _) | (_, 0) => None,
+            (_, left) => Some(format!("{left} pods are still there after {GONE_WITHIN:?}")),
         }
     }
 
@@ -361,23 +343,18 @@ impl Cluster {
         if let (Err(error), _) | (_, Err(error)) = (found.map(drop), deleted.map(drop)) {
             return Some(ClusterError::of(&resource.kind, &error).to_string());
         }
-        let until = Instant::now() + GONE_WITHIN;
-        loop {
-            match api.list(of_run).await {
-                Ok(left) if left.items.is_empty() => return None,
-                Ok(left) if Instant::now() >= until => {
-                    return Some(format!(
-                        "{} {} hang in recovery after {GONE_WITHIN:?}: what they did may go on",
-                        left.items.len(),
-                        resource.kind
-                    ));
-                }
-                Err(error) if Instant::now() >= until => {
-                    return Some(ClusterError::of(&resource.kind, &error).to_string());
-                }
-                _ => tokio::time::sleep(LOOK).await,
-            }
+        let left = || async { api.list(of_run).await.map(|left| left.items.len()) };
+        let gone = || async { matches!(left().await, Ok(0)) };
+        if is_so(GONE_WITHIN, LOOK, gone).await {
+            return None;
         }
+        let kind = &resource.kind;
+        Some(match left().await {
+            Ok(left) => format!(
+                "{left} {kind} hang in recovery after {GONE_WITHIN:?}: what they did may go on"
+            ),
+            Err(error) => ClusterError::of(kind, &error).to_string(),
+        })
     }
 }
 
@@ -431,18 +408,11 @@ fn state(pod: &Pod) -> Option<String> {
         return Some(format!("{who} ended with {code}"));
     }
     let status = pod.status.as_ref()?;
-    let waiting = containers(pod).filter_map(|container| {
-        container
-            .state
-            .as_ref()?
-            .waiting
-            .as_ref()?
-            .reason
-            .as_deref()
-    });
-    if let Some(why) = waiting
-        .into_iter()
-        .find(|why| !matches!(*why, "ContainerCreating" | "PodInitializing"))
+    let why =
+        |container: &ContainerStatus| container.state.as_ref()?.waiting.as_ref()?.reason.clone();
+    let mut waiting = containers(pod).filter_map(why);
+    if let Some(why) =
+        waiting.find(|why| !matches!(&**why, "ContainerCreating" | "PodInitializing"))
     {
         return Some(format!("{who} does not start: {why}"));
     }

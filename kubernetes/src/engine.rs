@@ -1,5 +1,6 @@
 //! Chaos Mesh as the engine of a part's faults: makes an object, waits for AllInjected, deletes it, and waits until it is gone.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use async_trait::async_trait;
 use chaos::faults::engine::Engine;
 use chaos::faults::{FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World};
 use chaos::scenario::FaultSpec;
+use chaos::wait::{is_so, until};
 use cluster_config::{Party, TopologyKind};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -24,7 +26,6 @@ const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Chaos Mesh in the namespace of a part.
-#[derive(Debug)]
 pub struct ChaosMesh {
     cluster: Cluster,
     namespace: String,
@@ -59,27 +60,18 @@ impl ChaosMesh {
     /// The pods behind the parties: servers by their addresses, clients in this pod.
     async fn harmed(&self, world: &World, injection: &Injection) -> Result<Harmed, FaultError> {
         let pods = self.cluster.api::<Pod>().list(&ListParams::default()).await;
-        let pods =
-            pods.map_err(|error| FaultError(format!("the pods of {}: {error}", self.namespace)))?;
+        let namespace = &self.namespace;
+        let pods = pods.map_err(|error| FaultError(format!("the pods of {namespace}: {error}")))?;
         let pod_of = |name: &str| -> Result<String, FaultError> {
             let ip = world.deployment.node(name)?.address.ip().to_string();
             let has = |pod: &&Pod| {
-                pod.status
-                    .as_ref()
-                    .and_then(|status| status.pod_ip.as_deref())
-                    == Some(ip.as_str())
+                let status = pod.status.as_ref();
+                status.is_some_and(|status| status.pod_ip.as_ref() == Some(&ip))
             };
-            let found = pods
-                .items
-                .iter()
-                .find(has)
-                .and_then(|pod| pod.metadata.name.clone());
-            found.ok_or_else(|| {
-                FaultError(format!(
-                    "no pod of {} has the address of {name}, {ip}",
-                    self.namespace
-                ))
-            })
+            let found = pods.items.iter().find(has);
+            let none = || format!("no pod of {namespace} has the address of {name}, {ip}");
+            let name = found.and_then(|pod| pod.metadata.name.clone());
+            name.ok_or_else(|| FaultError(none()))
         };
         let party = |party: &Party| match party {
             Party::Node(name) => pod_of(name),
@@ -150,34 +142,36 @@ struct One {
     kind: ApiResource,
 }
 
+impl fmt::Display for One {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.name)
+    }
+}
+
 impl Made {
     async fn wait_until_injected(&self) -> Result<(), FaultError> {
-        let until = Instant::now() + INJECTED_WITHIN;
+        let since = Instant::now();
         for one in &self.objects {
-            loop {
-                let found = one.api.get(&one.name).await;
-                let object = found.map_err(|error| FaultError(format!("{}: {error}", one.name)))?;
-                if injected(&object.data) {
-                    break;
+            let look = || async {
+                match one.api.get(&one.name).await {
+                    Ok(object) => injected(&object.data).then_some(Ok(())),
+                    Err(error) => Some(Err(format!("{}: {error}", one.name))),
                 }
-                if Instant::now() >= until {
-                    return Err(FaultError(format!(
-                        "{} {} was not AllInjected within {INJECTED_WITHIN:?}",
-                        one.kind.kind, one.name
-                    )));
-                }
-                tokio::time::sleep(LOOK).await;
-            }
+            };
+            let left = INJECTED_WITHIN.saturating_sub(since.elapsed());
+            let late = || {
+                Err(format!(
+                    "{one} was not AllInjected within {INJECTED_WITHIN:?}"
+                ))
+            };
+            let seen = until(left, LOOK, look).await;
+            seen.unwrap_or_else(late).map_err(FaultError)?;
         }
         Ok(())
     }
 
     fn word(&self) -> String {
-        let names: Vec<String> = self
-            .objects
-            .iter()
-            .map(|one| format!("{} {}", one.kind.kind, one.name))
-            .collect();
+        let names: Vec<String> = self.objects.iter().map(One::to_string).collect();
         format!("Chaos Mesh says AllInjected of {}", names.join(" and "))
     }
 }
@@ -203,35 +197,26 @@ impl FaultGuard for Made {
     /// An object is gone when its finalizer is, and that is when Chaos Mesh has recovered what it did.
     async fn heal(mut self: Box<Self>) -> Healed {
         let words = self.word();
-        let until = Instant::now() + RECOVERED_WITHIN;
-        let mut hangs = Vec::new();
         for one in &self.objects {
             // What is gone already is what is wanted.
             let _ = one.api.delete(&one.name, &DeleteParams::default()).await;
         }
+        let (since, mut hangs) = (Instant::now(), Vec::new());
         for one in &self.objects {
-            while !matches!(one.api.get_opt(&one.name).await, Ok(None)) {
-                if Instant::now() >= until {
-                    hangs.push(format!(
-                        "the recovery of {} {} hangs after {RECOVERED_WITHIN:?}",
-                        one.kind.kind, one.name
-                    ));
-                    break;
-                }
-                tokio::time::sleep(LOOK).await;
+            let gone = || async { matches!(one.api.get_opt(&one.name).await, Ok(None)) };
+            let left = RECOVERED_WITHIN.saturating_sub(since.elapsed());
+            if !is_so(left, LOOK, gone).await {
+                hangs.push(format!(
+                    "the recovery of {one} hangs after {RECOVERED_WITHIN:?}"
+                ));
             }
         }
         self.objects.clear();
-        match hangs.is_empty() {
-            true => Healed {
-                proof: Proof { bit: true, words },
-                failed: None,
-            },
-            // Nobody knows how long the harm lasted.
-            false => Healed {
-                proof: Proof { bit: false, words },
-                failed: Some(hangs.join("; ")),
-            },
+        // Of one that hangs nobody knows how long the harm lasted.
+        let bit = hangs.is_empty();
+        Healed {
+            proof: Proof { bit, words },
+            failed: (!bit).then(|| hangs.join("; ")),
         }
     }
 }

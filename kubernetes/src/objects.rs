@@ -170,8 +170,8 @@ fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
     let metadata = meta(spec, "part");
     let rule = |group: &str, what: &[&str], verbs: &[&str]| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
-        resources: Some(what.iter().map(|&what| what.to_owned()).collect()),
-        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        resources: Some(words(what.iter().copied())),
+        verbs: words(verbs.iter().copied()),
         ..PolicyRule::default()
     };
     let kinds = chaos_mesh::kinds();
@@ -204,6 +204,21 @@ fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
     (account, role, binding)
 }
 
+/// The scripts and the scenario.
+pub(crate) fn config_volume(spec: &Spec) -> Volume {
+    Volume {
+        config_map: Some(ConfigMapVolumeSource {
+            name: name(spec, "config"),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..volume("config")
+    }
+}
+
+fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
+}
+
 /// A container that runs one of our scripts with the results before it.
 fn worker(spec: &Spec, component: &str) -> Container {
     let mut results = mount("results", "/results");
@@ -224,11 +239,6 @@ fn worker(spec: &Spec, component: &str) -> Container {
 
 /// The pod of a worker: where results are a bucket, what carries them there stands beside it, and ends after it.
 fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
-    let results = match &spec.storage {
-        Storage::Volume { .. } => Ok(name(spec, "results")),
-        Storage::Claim(claim) => Ok(claim.clone()),
-        Storage::Bucket { path, secret } => Err((path, secret)),
-    };
     let mut pod = PodSpec {
         containers: vec![container],
         restart_policy: Some("Never".to_owned()),
@@ -237,32 +247,21 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
         affinity: Some(pods::apart(labels(spec, Some(component)))),
         ..pods::restricted()
     };
-    let config = Volume {
-        config_map: Some(ConfigMapVolumeSource {
-            name: name(spec, "config"),
-            ..ConfigMapVolumeSource::default()
+    let claimed = |claim_name: String| Volume {
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name,
+            ..PersistentVolumeClaimVolumeSource::default()
         }),
-        ..volume("config")
+        ..volume("results")
     };
-    let results = match results {
-        Ok(claim_name) => Volume {
-            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name,
-                ..PersistentVolumeClaimVolumeSource::default()
-            }),
-            ..volume("results")
-        },
-        Err((path, secret)) => {
+    let results = match &spec.storage {
+        Storage::Volume { .. } => claimed(name(spec, "results")),
+        Storage::Claim(claim) => claimed(claim.clone()),
+        Storage::Bucket { path, secret } => {
             let store = |name: &str, arg: Option<&str>| Container {
                 name: name.to_owned(),
                 image: Some(RCLONE.to_owned()),
-                command: Some(
-                    ["sh", "/locklab/store.sh"]
-                        .into_iter()
-                        .chain(arg)
-                        .map(str::to_owned)
-                        .collect(),
-                ),
+                command: Some(words(["sh", "/locklab/store.sh"].into_iter().chain(arg))),
                 env: Some(vec![env("BUCKET", &format!(":s3:{path}/{}", spec.name))]),
                 env_from: Some(vec![EnvFromSource {
                     secret_ref: Some(SecretEnvSource {
@@ -273,10 +272,9 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
                 }]),
                 ..worker(spec, "part")
             };
-            let first = if component == "merge" {
-                "fetch"
-            } else {
-                "check"
+            let first = match component {
+                "merge" => "fetch",
+                _ => "check",
             };
             let beside = Container {
                 restart_policy: Some("Always".to_owned()),
@@ -289,19 +287,16 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
             }
         }
     };
-    pod.volumes = Some(vec![config, results]);
+    pod.volumes = Some(vec![config_volume(spec), results]);
     pod
 }
 
 fn parts(spec: &Spec) -> Job {
     let mut container = worker(spec, "part");
-    let mut args = vec![
-        "--seed".to_owned(),
-        spec.seed.to_string(),
-        "--repeat".to_owned(),
-        spec.repeat.to_string(),
-    ];
+    let mut args = Vec::new();
     let mut flag = |name: &str, value: &str| args.extend([name.to_owned(), value.to_owned()]);
+    flag("--seed", &spec.seed.to_string());
+    flag("--repeat", &spec.repeat.to_string());
     if let Some(subject) = &spec.subject {
         flag("--subject", subject);
     }

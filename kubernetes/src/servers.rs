@@ -4,13 +4,13 @@ use cluster_config::layout::{MASTER_NAME, asked_lines};
 use cluster_config::{Role, Topology, TopologyKind};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, PodSpec, Probe, Service,
-    ServicePort, ServiceSpec, TCPSocketAction, Volume,
+    Container, EmptyDirVolumeSource, EnvVar, PodSpec, Probe, Service, ServicePort, ServiceSpec,
+    TCPSocketAction, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::objects::{labels, meta, name, signed};
+use crate::objects::{config_volume, labels, meta, name, signed};
 use crate::pods::{
     apart, confined, env, env_of_field, mount, resources, restricted, template, volume,
 };
@@ -49,13 +49,6 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
         empty_dir: Some(EmptyDirVolumeSource::default()),
         ..volume("data")
     };
-    let config = Volume {
-        config_map: Some(ConfigMapVolumeSource {
-            name: name(spec, "config"),
-            ..ConfigMapVolumeSource::default()
-        }),
-        ..volume("config")
-    };
     let mut variables = shape(spec);
     variables.extend([
         env_of_field("POD_IP", "status.podIP"),
@@ -88,7 +81,7 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
     let mine = labels(spec, Some("server"));
     let pod = PodSpec {
         containers: vec![container],
-        volumes: Some(vec![config, data]),
+        volumes: Some(vec![config_volume(spec), data]),
         termination_grace_period_seconds: Some(5),
         affinity: Some(apart(mine.clone())),
         ..restricted()

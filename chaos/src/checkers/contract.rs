@@ -17,7 +17,7 @@ use super::exclusion::{Class, described, ms};
 use super::holds::{Ending, Grant, Record, StepKind};
 use super::{CheckOptions, Finding, belief};
 
-/// A start of a lease, and how long it runs; `None`: until told otherwise.
+/// A start of a lease, and how long it runs; `None`: it does not run out by itself.
 type Start = (u64, Option<u64>);
 
 /// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself.
@@ -139,16 +139,13 @@ fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
 /// The contract interval of each grant.
 pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> {
     let deadlines = deadlines(record, drift);
-    let belief = belief::intervals(record);
-    belief
-        .into_iter()
-        .zip(deadlines)
-        .map(|(interval, deadline_ns)| {
-            let (from_ns, to_ns) = interval?;
-            let to_ns = to_ns.min(deadline_ns);
-            (from_ns <= to_ns).then_some((from_ns, to_ns))
-        })
-        .collect()
+    let cut = |(interval, deadline_ns): (Option<(u64, u64)>, u64)| {
+        let (from_ns, to_ns) = interval?;
+        let to_ns = to_ns.min(deadline_ns);
+        (from_ns <= to_ns).then_some((from_ns, to_ns))
+    };
+    let belief = belief::intervals(record).into_iter();
+    belief.zip(deadlines).map(cut).collect()
 }
 
 /// One finding per lock.
@@ -157,8 +154,8 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
         verb: "was promised to hold",
         intervals: &intervals(record, options.drift),
     };
-    let mut findings = class.findings(record, options);
-    for grant in record.grants.iter().filter(|grant| !grant.unknown) {
+    let mut findings = class.findings(record);
+    for grant in record.granted() {
         let Some(limit_ns) = late_after(record, grant) else {
             continue;
         };
@@ -217,7 +214,7 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
 /// `failed`, `unknown` or nothing.
 pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
     let deadlines = deadlines(record, drift);
-    let until = |grant: &Grant, deadline_ns: u64| {
+    let until = |(grant, deadline_ns): (&Grant, u64)| {
         let released = record
             .releases(grant)
             .filter(|release| matches!(release.ending, Ending::Ok | Ending::NotHeld));
@@ -227,10 +224,5 @@ pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
             .min()
             .unwrap_or(deadline_ns)
     };
-    record
-        .grants
-        .iter()
-        .zip(deadlines)
-        .map(|(grant, deadline_ns)| until(grant, deadline_ns))
-        .collect()
+    record.grants.iter().zip(deadlines).map(until).collect()
 }

@@ -20,16 +20,15 @@ use super::{CheckOptions, Finding, contract};
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
-    let mut resources: Vec<Resource<'_>> = Vec::new();
-    resources.resize_with(findings.len(), Resource::default);
+    let mut resources: Vec<Resource<'_>> = findings.iter().map(|_| Resource::default()).collect();
     let mut before: Vec<Option<&Accepted>> = vec![None; findings.len()];
     for write in &record.writes {
-        if let Some(last) = before[write.lock as usize].replace(write)
+        let lock = write.lock as usize;
+        if let Some(last) = before[lock].replace(write)
             && !are_ordered(record, last, write)
         {
-            no_order(&mut findings[write.lock as usize], "writes");
+            no_order(&mut findings[lock], "writes");
         }
-        let lock = write.lock as usize;
         resources[lock].lost_update(record, write, &mut findings[lock]);
         resources[lock].stale_write(record, write, &mut findings[lock]);
     }
@@ -168,12 +167,9 @@ fn are_ordered(record: &Record, a: &Accepted, b: &Accepted) -> bool {
 }
 
 fn no_order(finding: &mut Finding, what: &str) {
-    let doubt = format!(
+    finding.doubt(&format!(
         "{what} of different generators are closer to each other than their clocks are known"
-    );
-    if !finding.doubts.contains(&doubt) {
-        finding.doubts.push(doubt);
-    }
+    ));
 }
 
 /// Whether two writes are of one hold, or of holds that may write at one time.

@@ -2,17 +2,17 @@
 //!
 //! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that interval.
 //! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
-//! 3. A semaphore counts to the k of the options, each hold weighing its permits. Without one, `permits` on an acquire is
-//!    read as the semaphore's size if it is above 1, each hold weighing 1. Without either, permits held together are a doubt.
+//! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without it, permits held together
+//!    are a doubt.
 
 use std::collections::BTreeSet;
 
 use results::overlap::{Hold, Mode, Overlap, overlaps};
 use results::verdict::Anomaly;
 
+use super::Finding;
 use super::clocks::certain;
 use super::holds::{Grant, Record};
-use super::{CheckOptions, Finding};
 
 /// Nanoseconds as milliseconds, to the microsecond.
 pub(crate) fn ms(t_ns: u64) -> String {
@@ -29,13 +29,13 @@ pub(crate) struct Class<'a> {
 
 impl Class<'_> {
     /// One finding per lock.
-    pub(crate) fn findings(&self, record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
-        let sizes = sizes(record, options);
+    pub(crate) fn findings(&self, record: &Record) -> Vec<Finding> {
+        let sizes = sizes(record);
         let mut findings = vec![Finding::default(); record.locks.len()];
         // Lock by lock: the holds of one fit into a cache more often than those of all.
         for (lock, finding) in (0..).zip(&mut findings) {
             let size = sizes[lock as usize];
-            let holds = self.holds(record, options, lock);
+            let holds = self.holds(record, lock);
             if size.is_none() && permits_together(&holds) {
                 finding.doubts.push(
                     "permits were held together, and the history does not say how many there are"
@@ -67,7 +67,7 @@ impl Class<'_> {
     }
 
     /// The holds of a lock in order of their returns: so the sweep finds them all but sorted.
-    fn holds(&self, record: &Record, options: &CheckOptions<'_>, lock: u32) -> Vec<Hold> {
+    fn holds(&self, record: &Record, lock: u32) -> Vec<Hold> {
         let grants = &record.grants_of[lock as usize];
         let mut holds = Vec::with_capacity(grants.len());
         for index in grants {
@@ -84,12 +84,7 @@ impl Class<'_> {
                 from_ns,
                 to_ns,
                 mode,
-                weight: match mode {
-                    Mode::Permit if options.permits.is_some() => {
-                        record.ask_of(grant).permits.unwrap_or(1)
-                    }
-                    _ => 1,
-                },
+                weight: 1,
                 grant: *index,
             });
         }
@@ -115,9 +110,7 @@ impl Class<'_> {
         let holder = |index: u32| {
             let (from, to) = interval(index).unwrap_or((overlap.from_ns, overlap.to_ns));
             let grant = record.grants.get(index as usize);
-            let grant = grant
-                .map(|grant| described(record, grant))
-                .unwrap_or_default();
+            let grant = grant.map_or(String::new(), |grant| described(record, grant));
             format!(
                 "{grant} {} from {} to {}",
                 self.verb,
@@ -174,15 +167,11 @@ fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
 }
 
 /// How many permits each lock has, where it is known.
-fn sizes(record: &Record, options: &CheckOptions<'_>) -> Vec<Option<u64>> {
-    if options.permits.is_some() {
-        return vec![options.permits; record.locks.len()];
-    }
+fn sizes(record: &Record) -> Vec<Option<u64>> {
     let mut sizes = vec![None; record.locks.len()];
     for ask in &record.asks {
         let is_permit = ask.promise.mode == Some(Mode::Permit);
-        let said = ask.permits.filter(|said| is_permit && *said > 1);
-        if let Some(said) = said {
+        if let Some(said) = ask.permits.filter(|said| is_permit && *said > 1) {
             for lock in record.locks_of(ask) {
                 let size = &mut sizes[*lock as usize];
                 *size = (*size).max(Some(u64::from(said)));

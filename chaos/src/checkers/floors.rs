@@ -17,28 +17,11 @@ use std::collections::BTreeSet;
 use super::holds::{Grant, Record};
 use super::{CheckOptions, belief, faults};
 
-/// How much must have happened before *clean* may be said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much must have happened before *clean* may be said, besides what must have in every run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Floors {
-    /// Grants in the run.
-    pub grants: u64,
-    /// Grants of each kind in the mix.
-    pub grants_per_kind: u64,
-    /// Operations that overlap or follow each fault.
-    pub operations_per_fault: u64,
     /// Acquires that met another owner's hold or acquire.
     pub contended: u64,
-}
-
-impl Default for Floors {
-    fn default() -> Self {
-        Self {
-            grants: 3,
-            grants_per_kind: 1,
-            operations_per_fault: 1,
-            contended: 0,
-        }
-    }
 }
 
 /// Why clean cannot be said of a history; empty if it can.
@@ -67,60 +50,42 @@ pub fn doubts(record: &Record, options: &CheckOptions<'_>) -> Vec<String> {
 
 fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<String> {
     let mut doubts = Vec::new();
-    let granted = record.grants.iter().filter(|grant| !grant.unknown);
-    let grants = granted.clone().count() as u64;
-    if grants < floors.grants {
-        doubts.push(format!(
-            "too little happened: {grants} grants, {} are wanted",
-            floors.grants
-        ));
-    }
-    let kinds: BTreeSet<&str> = if options.kinds.is_empty() {
-        record.kinds.iter().collect()
-    } else {
-        options.kinds.iter().map(String::as_str).collect()
+    let little = |found: u64, wanted: u64, what: &str| {
+        let doubt = || format!("too little happened: {found} {what}, {wanted} are wanted");
+        (found < wanted).then(doubt)
+    };
+    let grants = record.granted().count() as u64;
+    doubts.extend(little(grants, GRANTS, "grants"));
+    let kinds: BTreeSet<&str> = match options.kinds.as_slice() {
+        [] => record.kinds.iter().collect(),
+        kinds => kinds.iter().map(String::as_str).collect(),
     };
     let mut of_kind = vec![0; record.kinds.len()];
-    for grant in granted {
+    for grant in record.granted() {
         of_kind[record.ask_of(grant).kind as usize] += 1;
     }
     for kind in kinds {
         let kind_index = record.kinds.position(kind);
         let grants: u64 = kind_index.map_or(0, |index| of_kind[index as usize]);
-        if grants < floors.grants_per_kind {
-            doubts.push(format!(
-                "too little happened: {grants} grants of kind {kind}, {} are wanted",
-                floors.grants_per_kind
-            ));
-        }
+        let what = format!("grants of kind {kind}");
+        doubts.extend(little(grants, 1, &what));
     }
     for fault in &record.faults {
         let operations = record.operations_until(fault.injected_ns);
-        if operations < floors.operations_per_fault {
-            doubts.push(format!(
-                "too little happened: {operations} operations overlap or follow {}, {} are wanted",
-                faults::shown(fault),
-                floors.operations_per_fault
-            ));
-        }
+        let what = format!("operations overlap or follow {}", faults::shown(fault));
+        doubts.extend(little(operations, 1, &what));
     }
-    doubts.extend(
-        options
-            .clients
-            .iter()
-            .filter_map(|client| without_turn(record, client, options)),
-    );
+    let clients = options.clients.iter();
+    doubts.extend(clients.filter_map(|client| without_turn(record, client, options)));
     if floors.contended > 0 {
-        let contended = contended(record, floors.contended);
-        if contended < floors.contended {
-            doubts.push(format!(
-                "too little happened: {contended} acquires met another's, {} are wanted",
-                floors.contended
-            ));
-        }
+        let met = contended(record, floors.contended);
+        doubts.extend(little(met, floors.contended, "acquires met another's"));
     }
     doubts
 }
+
+/// Fewer show nothing.
+const GRANTS: u64 = 3;
 
 /// So many grants per client, and nobody is passed over by chance.
 const GRANTS_PER_CLIENT: u64 = 10;
@@ -128,8 +93,8 @@ const GRANTS_PER_CLIENT: u64 = 10;
 /// Why a client is missed that never got a turn.
 fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Option<String> {
     let index = record.clients.position(client);
-    let granted = |grant: &Grant| !grant.unknown && Some(record.ask_of(grant).client) == index;
-    let all = record.grants.iter().filter(|grant| !grant.unknown).count() as u64;
+    let own = |grant: &Grant| Some(record.ask_of(grant).client) == index;
+    let all = record.granted().count() as u64;
     let excused = index.is_some_and(|index| {
         record.deaths.iter().any(|(dead, _)| *dead == index)
             || record
@@ -138,7 +103,7 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
                 .any(|fault| fault.clients.contains(&index))
     });
     let enough = all >= GRANTS_PER_CLIENT * options.clients.len() as u64;
-    let missed = enough && !excused && !record.grants.iter().any(granted);
+    let missed = enough && !excused && !record.granted().any(own);
     missed.then(|| format!("{client} never got a turn, of {all} grants, and no fault touched it"))
 }
 

@@ -24,11 +24,13 @@ pub(crate) fn ns(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
 }
 
-/// How an extend or a release ended.
+/// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// It worked.
     Ok,
+    /// The lock was taken until the end of the wait.
+    Busy,
     /// The library does not hold the lock.
     NotHeld,
     /// It certainly did not happen.
@@ -37,6 +39,21 @@ pub enum Ending {
     Unknown,
     /// There is no answer in the history.
     Open,
+}
+
+impl Ending {
+    /// Those of a history, in the order above.
+    pub(super) const WORDS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
+
+    /// Its word in a history; none where there is no answer.
+    pub(crate) fn word(self) -> &'static str {
+        Self::WORDS.get(self as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether it certainly did not work.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Self::Busy | Self::NotHeld | Self::Failed)
+    }
 }
 
 /// What a step of a hold does.
@@ -101,19 +118,6 @@ pub struct Grant {
     pub(super) steps: (u32, u32),
 }
 
-/// How an acquire ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// Granted.
-    Ok,
-    /// Certainly not acquired: busy, or failed.
-    Refused,
-    /// It may have been acquired.
-    Unknown,
-    /// There is no answer in the history.
-    Open,
-}
-
 /// One acquire, however it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
@@ -128,9 +132,7 @@ pub struct Ask {
     /// What the kind promises.
     pub promise: Promise,
     /// How it ended.
-    pub answer: Answer,
-    /// It was refused with an error, and not because the lock was taken.
-    pub failed: bool,
+    pub ending: Ending,
     /// When it was called.
     pub called_ns: u64,
     /// When it was answered.
@@ -231,6 +233,11 @@ impl Record {
         reader.finish(history.torn, &history.watchdog_ms)
     }
 
+    /// The grants that were answered ok, in order of their returns.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = &Grant> {
+        self.grants.iter().filter(|grant| !grant.unknown)
+    }
+
     /// The acquire that a grant answered.
     pub fn ask_of(&self, grant: &Grant) -> &Ask {
         &self.asks[grant.ask as usize]
@@ -282,9 +289,6 @@ impl Record {
 
     /// When the client of a grant died.
     pub fn died_ns(&self, grant: &Grant) -> Option<u64> {
-        if self.deaths.is_empty() {
-            return None;
-        }
         self.death_since(self.ask_of(grant).client, grant.returned_ns)
     }
 
@@ -311,9 +315,9 @@ impl Record {
     /// long after that no answer can have been under way any more.
     pub(crate) fn goes_on_after_ns(&self, injected_ns: u64, in_place_ns: u64) -> Option<u64> {
         let arrived_ns = in_place_ns.saturating_add(AFTER_HEAL_NS);
-        let grants = self.grants.iter().filter(|grant| {
+        let grants = self.granted().filter(|grant| {
             let called_ns = self.ask_of(grant).called_ns;
-            !grant.unknown && (called_ns >= in_place_ns || grant.returned_ns >= arrived_ns)
+            called_ns >= in_place_ns || grant.returned_ns >= arrived_ns
         });
         grants
             .map(|grant| grant.returned_ns.saturating_sub(injected_ns))
@@ -323,14 +327,12 @@ impl Record {
     /// The longest time from a fault to the first grant after it: a fault that hurts nobody at once, such as a delay between
     /// servers, must not hide how long the next one took.
     pub(crate) fn recovery_ns(&self) -> Option<u64> {
-        let first = |from_ns: u64| {
-            let grants = self.grants.iter().filter(|grant| !grant.unknown);
-            grants
-                .filter_map(|grant| grant.returned_ns.checked_sub(from_ns))
+        let first = |fault: &Fault| {
+            self.granted()
+                .filter_map(|grant| grant.returned_ns.checked_sub(fault.injected_ns))
                 .min()
         };
-        let faults = self.faults.iter();
-        faults.filter_map(|fault| first(fault.injected_ns)).max()
+        self.faults.iter().filter_map(first).max()
     }
 
     /// The grants of one lock that are held, with their indices, in order of their returns.

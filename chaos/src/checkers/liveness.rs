@@ -20,9 +20,10 @@ use results::verdict::Anomaly;
 
 use super::exclusion::ms;
 use super::faults::{self, Touches, TouchesByLock};
-use super::holds::{Answer, Ask, Ending, Grant, Record, Step};
+use super::holds::{Ask, Ending, Grant, Record, Step};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
+use crate::scenario::nanoseconds;
 
 /// Two tries of one owner with no more than this between them are one asking.
 const POLL_NS: u64 = 250_000_000;
@@ -61,33 +62,24 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
         .collect();
     let partial = partial(record, &held);
     let asking = asking(record, &touches, &held);
-    let grace_ns = u64::try_from(options.grace.as_nanos()).unwrap_or(u64::MAX);
-    let possible = held.iter().zip(partial);
+    let grace_ns = nanoseconds(options.grace);
+    let stretches = held.iter().zip(partial).zip(asking);
     let mut findings = vec![Finding::default(); record.locks.len()];
-    for (lock, ((held, partial), asking)) in possible.zip(asking).enumerate() {
+    for (lock, ((held, partial), asking)) in stretches.enumerate() {
         let finding = &mut findings[lock];
-        match partial.is_empty() {
-            true => stuck(record, lock, held, &asking, grace_ns, finding),
-            false => stuck(
-                record,
-                lock,
-                &held.union(&partial),
-                &asking,
-                grace_ns,
-                finding,
-            ),
-        }
+        let possible = held.union(&partial);
+        stuck(record, lock, &possible, &asking, grace_ns, finding);
         order::broken(record, lock, touches.get(lock as u32), finding);
         if record.clocks.off_ns() > 0 && record.clocks.off_ns().saturating_mul(2) >= grace_ns {
-            finding.doubts.push(UNKNOWN.to_owned());
+            finding.doubt(UNKNOWN);
         }
     }
     findings
 }
 
 fn lease_ns(record: &Record, ask: &Ask) -> u64 {
-    ask.lease_ns
-        .unwrap_or_else(|| record.renewal_ns(ask.client))
+    let renewed = || record.renewal_ns(ask.client);
+    ask.lease_ns.unwrap_or_else(renewed)
 }
 
 /// When a hold of a lock was possible by the answers given.
@@ -191,19 +183,16 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
     let flight = (ask.called_ns, end_ns);
     spans.extend(touches.in_flight(ask.client).within(flight));
     let touched = touches.in_flight(ask.client).within(flight).next();
-    if let (Some(_), Some(wait_ns), Answer::Ok | Answer::Unknown) =
-        (touched, ask.wait_ns, ask.answer)
+    if let (Some(_), Some(wait_ns), Ending::Ok | Ending::Unknown) =
+        (touched, ask.wait_ns, ask.ending)
     {
         let late_ns = ask.called_ns.saturating_add(wait_ns);
         spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
     }
-    if matches!(ask.answer, Answer::Ok | Answer::Refused) {
-        return;
-    }
     let lease_ns = lease_ns(record, ask);
     let heal_ns = touches.last_heal_ns(ask.client, flight);
-    match ask.answer {
-        Answer::Unknown => {
+    match ask.ending {
+        Ending::Unknown => {
             // Given back for certain after it was proven: the grant's own rule says until when.
             let proven = ask
                 .grant
@@ -213,7 +202,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
                 spans.push((end_ns, last_ns.saturating_add(lease_ns)));
             }
         }
-        Answer::Open => {
+        Ending::Open => {
             if let Some(heal_ns) = heal_ns {
                 let from_ns = touched.map_or(ask.called_ns, |span| span.0);
                 // A dead client's faults matter no more.
@@ -224,7 +213,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
                 spans.push((died_ns, died_ns.saturating_add(lease_ns)));
             }
         }
-        Answer::Ok | Answer::Refused => {}
+        _ => {}
     }
 }
 
@@ -260,7 +249,7 @@ fn asking(record: &Record, touches: &TouchesByLock, held: &[Spans]) -> Vec<Spans
             {
                 from_ns = from_ns.min(tried_ns);
             }
-            if ask.answer == Answer::Refused {
+            if ask.ending.is_refusal() {
                 last_try.insert((*lock, ask.owner), to_ns);
             }
             let away = touches.get(*lock).away(ask.client);
@@ -306,9 +295,7 @@ fn stuck(
             });
             let off_ns = record.clocks.off_ns().saturating_mul(ends);
             if off_ns > 0 && sum_ns.abs_diff(grace_ns) <= off_ns {
-                if !finding.doubts.iter().any(|doubt| doubt == UNKNOWN) {
-                    finding.doubts.push(UNKNOWN.to_owned());
-                }
+                finding.doubt(UNKNOWN);
             } else if sum_ns > grace_ns {
                 let asked: Spans = asking.within((at_ns, cut_ns)).collect();
                 finding.add(describe(record, lock, &asked, sum_ns, at_ns));

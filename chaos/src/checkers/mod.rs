@@ -39,6 +39,8 @@ use results::history::History;
 use results::run::{FaultRecovery, FaultSpan, Recovery};
 use results::verdict::Verdicts;
 
+use crate::scenario::nanoseconds;
+
 pub use clocks::Clocks;
 pub use floors::Floors;
 pub use holds::{Grant, Record};
@@ -102,8 +104,6 @@ pub struct CheckOptions<'a> {
     pub doubts: Vec<String>,
     /// What keeps the verdict of one class from being clean.
     pub class_doubts: Vec<(&'static str, String)>,
-    /// The permits of every semaphore; `None` where unknown.
-    pub permits: Option<u64>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
     pub load: Option<Duration>,
     /// The independent masters of which a client needs a majority, or the single server, by name; empty where servers replace each other
@@ -123,7 +123,6 @@ impl Default for CheckOptions<'_> {
             clients: Vec::new(),
             doubts: Vec::new(),
             class_doubts: Vec::new(),
-            permits: None,
             masters: Vec::new(),
             load: None,
             proofs: None,
@@ -166,9 +165,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         doubts: &doubts,
         length_ns: options
             .load
-            .map_or(record.end_ns - record.begin_ns, |load| {
-                u64::try_from(load.as_nanos()).unwrap_or(u64::MAX)
-            }),
+            .map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
     let classes = findings(&record, options);
@@ -194,7 +191,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         recovery: Recovery {
             first_grant_after_fault_ns: record.recovery_ns(),
         },
-        grants: record.grants.iter().filter(|grant| !grant.unknown).count() as u64,
+        grants: record.granted().count() as u64,
         faults: recovery::rows(&record, &locks),
         fairness: fairness::of(&record),
         notes: liveness::notes(&record),
@@ -229,8 +226,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
         let class = CHECKERS[place].name;
         let doubts = options.class_doubts.iter();
         for (_, doubt) in doubts.filter(|(of, _)| *of == class) {
-            let all = findings.iter_mut();
-            all.for_each(|finding| finding.doubts.push(doubt.clone()));
+            findings.iter_mut().for_each(|finding| finding.doubt(doubt));
         }
         findings
     };

@@ -11,7 +11,7 @@ use results::verdict::Anomaly;
 
 use super::exclusion::{described, ms};
 use super::faults::Touches;
-use super::holds::{Answer, Ask, Grant, Record};
+use super::holds::{Ask, Ending, Grant, Record};
 use super::{Finding, belief};
 
 /// By then a waiter is in the queue.
@@ -85,7 +85,7 @@ fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
 pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &mut Finding) {
     for bypassed in bypassed(record, lock) {
         let waiter = bypassed.waiter;
-        if !waiter.promise.ordered || waiter.answer == Answer::Unknown {
+        if !waiter.promise.ordered || waiter.ending == Ending::Unknown {
             continue;
         }
         let undisturbed = |grant: &Grant| {
@@ -112,9 +112,8 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &
                 && (record.clocks).are_ordered(over, (ask.client, grant.returned_ns))
         };
         let (by, doubtful): (Vec<&Grant>, Vec<&Grant>) = by.into_iter().partition(sure);
-        let doubt = "who asked first is closer than the generators' clocks are known";
-        if !doubtful.is_empty() && !finding.doubts.iter().any(|known| known == doubt) {
-            finding.doubts.push(doubt.to_owned());
+        if !doubtful.is_empty() {
+            finding.doubt("who asked first is closer than the generators' clocks are known");
         }
         let (Some(first), Some(last)) = (by.first(), by.last()) else {
             continue;

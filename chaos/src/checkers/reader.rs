@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Event, Line, Phase};
 
 use super::faults::{self, Fault};
-use super::holds::{Accepted, Answer, Ask, Ending, Grant, NONE, Record, Step, StepKind, ns};
+use super::holds::{Accepted, Ask, Ending, Grant, NONE, Record, Step, StepKind, ns};
 use super::kinds::Promise;
 use super::names::Interner;
 
@@ -19,14 +19,6 @@ enum Pending {
     /// A step, and its grant; [`NONE`] for both where the grant's name was never given.
     Step(StepKind, u32, u32),
 }
-
-/// The words for endings, as in a history.
-const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
-const OK: usize = 0;
-const BUSY: usize = 1;
-const NOT_HELD: usize = 2;
-const FAILED: usize = 3;
-const UNKNOWN: usize = 4;
 
 /// Follows a history from line to line, and keeps none of them.
 #[derive(Default)]
@@ -48,8 +40,8 @@ pub struct Reader {
     lock_sets: HashMap<Box<[u32]>, u32>,
     pending: HashMap<u64, Pending>,
     fault_index: HashMap<u64, usize>,
-    /// How often acquire, extend and release ended in each of [`ENDINGS`].
-    counts: [[u64; ENDINGS.len()]; 3],
+    /// How often acquire, extend and release ended in each of [`Ending::WORDS`].
+    counts: [[u64; Ending::WORDS.len()]; 3],
     unknown_names: u64,
     begun: bool,
 }
@@ -148,8 +140,7 @@ impl Reader {
             promise: self.promises[kind as usize],
             called_ns: t_ns,
             returned_ns: None,
-            answer: Answer::Open,
-            failed: false,
+            ending: Ending::Open,
             lease_ns: acquire.lease_ms.map(ns),
             wait_ns: acquire.wait_ms.map(ns),
             permits: acquire.permits,
@@ -211,16 +202,16 @@ impl Reader {
     }
 
     fn end(&mut self, t_ns: u64, pending: Pending, end: &End) {
-        let (word, ending) = match end {
-            End::Ok { .. } => (OK, Ending::Ok),
-            End::Busy => (BUSY, Ending::Failed),
-            End::NotHeld => (NOT_HELD, Ending::NotHeld),
-            End::Failed { .. } => (FAILED, Ending::Failed),
-            _ => (UNKNOWN, Ending::Unknown),
+        let ending = match end {
+            End::Ok { .. } => Ending::Ok,
+            End::Busy => Ending::Busy,
+            End::NotHeld => Ending::NotHeld,
+            End::Failed { .. } => Ending::Failed,
+            _ => Ending::Unknown,
         };
-        self.counts[operation(pending)][word] += 1;
+        self.counts[operation(pending)][ending as usize] += 1;
         match pending {
-            Pending::Ask(ask) => self.answer(t_ns, ask, end),
+            Pending::Ask(ask) => self.answer(t_ns, ask, ending, end),
             Pending::Step(_, step, grant) => {
                 if let (Some(step), Some(grant)) = (
                     self.record.steps.get_mut(step as usize),
@@ -228,7 +219,11 @@ impl Reader {
                 ) {
                     grant.held |= ending == Ending::Ok;
                     step.returned_ns = Some(t_ns);
-                    step.ending = ending;
+                    // No step is refused because the lock is taken.
+                    step.ending = match ending {
+                        Ending::Busy => Ending::Failed,
+                        ending => ending,
+                    };
                     if let End::Ok {
                         sent_ns: Some(sent_ns),
                         ..
@@ -241,10 +236,10 @@ impl Reader {
         }
     }
 
-    fn answer(&mut self, t_ns: u64, place: u32, end: &End) {
+    fn answer(&mut self, t_ns: u64, place: u32, ending: Ending, end: &End) {
         let ask = &mut self.record.asks[place as usize];
         ask.returned_ns = Some(t_ns);
-        ask.failed = matches!(end, End::Failed { .. });
+        ask.ending = ending;
         let mut told_ns = None;
         let (name, token, sent_ns) = match end {
             End::Ok {
@@ -254,19 +249,12 @@ impl Reader {
                 returned_ns,
                 lease_ms,
             } => {
-                ask.answer = Answer::Ok;
                 ask.lease_ns = lease_ms.map(ns).or(ask.lease_ns);
                 told_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }
-            End::Unknown { grant, .. } => {
-                ask.answer = Answer::Unknown;
-                (grant.as_ref(), None, None)
-            }
-            _ => {
-                ask.answer = Answer::Refused;
-                (None, None, None)
-            }
+            End::Unknown { grant, .. } => (grant.as_ref(), None, None),
+            _ => return,
         };
         let Some(name) = name else {
             return;
@@ -293,8 +281,8 @@ impl Reader {
             sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
             told_ns: told_ns.map_or(t_ns, |told_ns| told_ns.clamp(ask.called_ns, t_ns)),
             returned_ns: t_ns,
-            unknown: ask.answer == Answer::Unknown,
-            held: ask.answer == Answer::Ok,
+            unknown: ending == Ending::Unknown,
+            held: ending == Ending::Ok,
             lost_ns: None,
             steps: (NONE, NONE),
         });
@@ -405,7 +393,7 @@ impl Reader {
     pub fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
         for pending in self.pending.values() {
             self.record.ended_ns.push(u64::MAX);
-            self.counts[operation(*pending)][UNKNOWN] += 1;
+            self.counts[operation(*pending)][Ending::Unknown as usize] += 1;
         }
         let mut record = self.record;
         record.torn = torn;
@@ -418,7 +406,7 @@ impl Reader {
             .into_iter()
             .zip(self.counts)
         {
-            for (ending, count) in ENDINGS.into_iter().zip(counts) {
+            for (ending, count) in Ending::WORDS.into_iter().zip(counts) {
                 if count > 0 {
                     let endings = record.operations.entry(operation.to_owned());
                     endings.or_default().insert(ending.to_owned(), count);
@@ -429,7 +417,7 @@ impl Reader {
         record.clients = self.clients.names;
         record.kinds = self.kinds.names;
         record.grant_names = self.grants.names;
-        // A fault's targets are told from nodes by the names of all clients, also of those that come later.
+        // Which of a fault's targets are clients shows in the names of all clients, also of those that come later.
         for fault in &mut record.faults {
             fault.resolve(&record.clients);
         }

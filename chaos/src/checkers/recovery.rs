@@ -6,7 +6,7 @@
 //!    there is no heal; without either, with the history.
 //! 2. An operation is of the window if it was called in it, or under way when it began. Its error share is the share that ended
 //!    `failed` or `unknown`; its hang share the share without an answer a second after the wait that was asked for.
-//! 3. The holder knew when the first of the grants that were believed in at the injection was told: lost, or `not_held` to an extend
+//! 3. The holder knew when the first of the grants that were believed in at the injection was notified: lost, or `not_held` to an extend
 //!    or a release.
 //! 4. The herd is the acquires under way in the first second after the heal (after the injection, where there is no heal).
 //! 5. Stuck locks are those of which liveness says so, from the injection on until the next fault's.
@@ -18,7 +18,7 @@ use results::verdict::Verdicts;
 
 use super::belief;
 use super::faults::Fault;
-use super::holds::{Answer, Ask, Ending, Record, Step};
+use super::holds::{Ending, Record};
 
 /// An answer that is late by more than this hangs.
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
@@ -54,23 +54,19 @@ struct Operation {
 }
 
 fn operations(record: &Record) -> Vec<Operation> {
-    let of_ask = |ask: &Ask| Operation {
-        called_ns: ask.called_ns,
-        returned_ns: ask.returned_ns,
-        failed: ask.answer == Answer::Unknown || ask.failed,
-        patience_ns: ask
-            .wait_ns
-            .unwrap_or(u64::MAX)
-            .saturating_add(HANGS_AFTER_NS),
+    let operation = |called_ns, returned_ns, ending, wait_ns: u64| Operation {
+        called_ns,
+        returned_ns,
+        failed: matches!(ending, Ending::Failed | Ending::Unknown),
+        patience_ns: wait_ns.saturating_add(HANGS_AFTER_NS),
     };
-    let of_step = |step: &Step| Operation {
-        called_ns: step.called_ns,
-        returned_ns: step.returned_ns,
-        failed: matches!(step.ending, Ending::Failed | Ending::Unknown),
-        patience_ns: HANGS_AFTER_NS,
-    };
-    let asks = record.asks.iter().map(of_ask);
-    asks.chain(record.steps.iter().map(of_step)).collect()
+    let asks = record.asks.iter().map(|ask| {
+        let wait_ns = ask.wait_ns.unwrap_or(u64::MAX);
+        operation(ask.called_ns, ask.returned_ns, ask.ending, wait_ns)
+    });
+    let steps = record.steps.iter();
+    let steps = steps.map(|step| operation(step.called_ns, step.returned_ns, step.ending, 0));
+    asks.chain(steps).collect()
 }
 
 fn row(
@@ -81,13 +77,7 @@ fn row(
     locks: &BTreeMap<String, Verdicts>,
 ) -> FaultRecovery {
     let from_ns = fault.injected_ns;
-    let granted = || {
-        record
-            .grants
-            .iter()
-            .filter(|grant| !grant.unknown)
-            .map(|grant| grant.returned_ns)
-    };
+    let granted = || record.granted().map(|grant| grant.returned_ns);
     let first_ns = granted().filter(|t_ns| *t_ns >= from_ns).min();
     let to_ns = fault.healed_ns.max(first_ns).unwrap_or(record.end_ns);
     let inside: Vec<&Operation> = operations
@@ -129,7 +119,7 @@ fn row(
     }
 }
 
-/// From an instant until the first of those who held then was told that it does not hold any more.
+/// From an instant until the first of those that held then heard that it does not hold any more.
 fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
     let held = record.grants.iter().filter(|grant| {
         grant.held && grant.returned_ns <= from_ns && belief::end_ns(record, grant) >= from_ns

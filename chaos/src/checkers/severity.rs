@@ -56,6 +56,13 @@ impl Finding {
         self.lengths_ns.pop();
     }
 
+    /// Adds a reason why clean cannot be said, once.
+    pub(crate) fn doubt(&mut self, doubt: &str) {
+        if !self.doubts.iter().any(|known| known == doubt) {
+            self.doubts.push(doubt.to_owned());
+        }
+    }
+
     /// Keeps the first ten and the longest ten, in order of time.
     fn shorten(&mut self) {
         let rank = |anomaly: &Anomaly| (anomaly.from_ns, anomaly.to_ns);
@@ -76,11 +83,7 @@ impl Finding {
         self.lengths_ns.extend(other.lengths_ns);
         self.anomalies.extend(other.anomalies);
         self.shorten();
-        for doubt in other.doubts {
-            if !self.doubts.contains(&doubt) {
-                self.doubts.push(doubt);
-            }
-        }
+        other.doubts.iter().for_each(|doubt| self.doubt(doubt));
         for note in other.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -105,12 +108,7 @@ impl Finding {
             median_ns: median(self.lengths_ns),
             per_minute: (of.length_ns > 0).then(|| self.count as f64 * 60e9 / of.length_ns as f64),
             per_fault: (of.faults > 0).then(|| self.count as f64 / of.faults as f64),
-            why: doubts
-                .iter()
-                .cloned()
-                .chain(self.doubts)
-                .chain(self.notes)
-                .collect(),
+            why: [doubts, &self.doubts[..], &self.notes[..]].concat(),
             anomalies: self.anomalies,
             proof: None,
         }

@@ -7,12 +7,12 @@ use cluster_config::process_state;
 use tokio::task::JoinHandle;
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, Target};
+use super::{FaultError, FaultKind, Hits, Proof};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "block",
     about: "the event loop or the threads that a client's library runs on do nothing else for `for` (1s without it), while the rest of the process goes on",
-    hits: Hits::CLIENT,
+    hits: Hits::Client,
     ..FaultKind::of(&Block)
 };
 
@@ -28,9 +28,7 @@ impl OnEach for Block {
     type Kept = Blocked;
 
     async fn harm(at: At<'_>) -> Result<Blocked, FaultError> {
-        let Target::Client(number) = *at.target else {
-            return Err(failed!("{} runs no library", at.target));
-        };
+        let number = at.target.client()?;
         let time = at.injection.lasts.unwrap_or(Duration::from_secs(1));
         let clients = at.world.clients.clone();
         let shown = Arc::new(Mutex::new(proof!(false, "c{number} has not said yet")));

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::each::{At, Evidence, OnEach};
+use super::each::{At, OnEach, Shown};
 use super::refuse_command::{rules, set};
-use super::{FaultError, FaultKind, Hits, Proof};
+use super::{FaultError, FaultKind};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "change-password",
     about: "the server's password is changed and its clients' connections are dropped; what they know is right again when `for` ends",
-    hits: Hits::NODE,
     ..FaultKind::of(&ChangePassword)
 };
 
@@ -20,22 +19,11 @@ const WITHIN: Duration = Duration::from_secs(3);
 
 struct ChangePassword;
 
-/// A server with another password, and what its clients may do without the fault.
-struct Changed {
-    before: Vec<String>,
-    proof: Proof,
-}
-
-impl Evidence for Changed {
-    fn proof(&self, _at: At<'_>) -> Proof {
-        self.proof.clone()
-    }
-}
-
 impl OnEach for ChangePassword {
-    type Kept = Changed;
+    /// What its clients may do without the fault.
+    type Kept = Shown<Vec<String>>;
 
-    async fn harm(at: At<'_>) -> Result<Changed, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
         let before = rules(at, node).await?;
         let rule = format!(">{PASSWORD}");
@@ -57,11 +45,11 @@ impl OnEach for ChangePassword {
                 "{node} dropped {dropped} connections and refuses new ones ({error})"
             ),
         };
-        Ok(Changed { before, proof })
+        Ok(Shown(proof, before))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Changed) -> Result<(), FaultError> {
-        let commands: [&[&str]; 2] = [&["AUTH", PASSWORD], &set(&kept.before)];
+    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+        let commands: [&[&str]; 2] = [&["AUTH", PASSWORD], &set(&kept.1)];
         let node = at.node()?;
         let done = at.deployment().commands(node, &commands, WITHIN).await;
         Ok(done.map(drop)?)

@@ -1,27 +1,24 @@
 //! Servers drop the connections of all their clients, or of one client.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
 use super::each::{At, OnEach};
 use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World};
+use crate::wait::{is_so, until};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
     about: "the server drops its clients' connections, or every server those of one client, once",
-    hits: Hits::PROCESS,
-    settings: &[SettingSpec::optional(
-        "type",
-        SettingKind::OneOf(&["normal", "pubsub", "replica", "master"]),
-        "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
-    )],
+    hits: Hits::Process,
+    settings: &[SettingSpec::optional("type", SettingKind::OneOf(&["normal", "pubsub", "replica", "master"])).about("on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub")],
     one_shot: true,
     by_command: true,
     ..FaultKind::of(&ClientKill)
 };
 
-/// So long a proxy may take to close what it was told to close.
+/// So long a proxy may take to close connections that are refused from now on.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// So long clients may take to come back to a server that was just started again.
@@ -50,18 +47,19 @@ impl OnEach for ClientKill {
 }
 
 async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, FaultError> {
-    let until = Instant::now() + CONNECTED_WITHIN;
-    let mut dropped = 0;
-    loop {
+    let drop_all = || async {
+        let mut dropped = 0;
         for class in types {
-            dropped += kill(world, name, &["TYPE", class]).await?;
+            match kill(world, name, &["TYPE", class]).await {
+                Ok(count) => dropped += count,
+                Err(error) => return Some(Err(error)),
+            }
         }
-        if dropped > 0 || Instant::now() >= until {
-            break;
-        }
-        // Right after a restart nobody is back yet.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        (dropped > 0).then_some(Ok(dropped))
+    };
+    // Right after a restart nobody is back yet.
+    let dropped = until(CONNECTED_WITHIN, Duration::from_millis(20), drop_all).await;
+    let dropped = dropped.transpose()?.unwrap_or(0);
     Ok(proof!(dropped > 0, "{name} dropped {dropped} connections"))
 }
 
@@ -74,11 +72,8 @@ async fn kill(world: &World, name: &str, filter: &[&str]) -> Result<u64, FaultEr
 }
 
 async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
-    let pid = world
-        .clients
-        .pid(client)
-        .ok_or_else(|| failed!("client {client} has no process"))?;
-    let addresses = local_addresses(pid);
+    let pid = world.clients.pid(client);
+    let addresses = local_addresses(pid.ok_or_else(|| failed!("client {client} has no process"))?);
     let mut dropped = 0;
     for node in world.deployment.nodes() {
         // A sentinel has no `CLIENT KILL` by address, and a dead server no clients.
@@ -105,10 +100,8 @@ async fn by_proxies(world: &World, table: &LinkTable, client: u32) -> Proof {
         guards.push(table.apply(&client_party, &node, LinkFault::Refuse));
     }
     let closed = || -> u64 { guards.iter().map(|guard| guard.effect().connections).sum() };
-    let deadline = Instant::now() + CLOSED_WITHIN;
-    while closed() < open.max(1) && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let all_closed = || async { closed() >= open.max(1) };
+    is_so(CLOSED_WITHIN, Duration::from_millis(1), all_closed).await;
     let closed = closed();
     proof!(
         closed > 0,

@@ -3,17 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-pause",
     about: "the server keeps its clients' writes waiting until `for` ends, at most for `time`",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::optional(
-        "time",
-        SettingKind::Duration,
-        "how long the server waits at most; default `for`, else 10s",
-    )],
+    settings: &[SettingSpec::optional("time", SettingKind::Duration)
+        .about("how long the server waits at most; default `for`, else 10s")],
     by_command: true,
     ..FaultKind::of(&ClientPause)
 };
@@ -46,15 +42,9 @@ impl OnEach for ClientPause {
 /// A publication is kept waiting like a write, and changes nothing.
 async fn waits(world: &World, name: &str) -> Proof {
     let asked = Instant::now();
-    let answer = world
-        .deployment
-        .commands(
-            name,
-            &[&["PUBLISH", "locklab:pause", ""]],
-            Duration::from_millis(100),
-        )
-        .await;
-    match answer {
+    let publish: [&[&str]; 1] = [&["PUBLISH", "locklab:pause", ""]];
+    let within = Duration::from_millis(100);
+    match world.deployment.commands(name, &publish, within).await {
         Ok(_) => proof!(false, "{name} answered after {:?}", asked.elapsed()),
         Err(_) => proof!(true, "{name} kept a command waiting for 100 ms"),
     }

@@ -3,44 +3,32 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use cluster_config::Topology;
-
 use super::each::{At, Evidence, OnEach};
 use super::{
     FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World, settings,
 };
-use crate::scenario::{On, Settings};
 use crate::shim::{Page, Skew};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "clock",
     about: "the wall clock jumps, or runs too fast or too slow, until `for` ends; then it is set right again",
-    hits: Hits::PROCESS,
+    hits: Hits::Process,
     settings: &[
-        SettingSpec::optional(
-            "jump",
-            SettingKind::Shift,
-            "how far, forwards or backwards, such as `5s` or `-5s`",
-        ),
-        SettingSpec::optional(
-            "drift",
-            SettingKind::Percent,
-            "how much too fast, such as `2%` or `-0.5%`",
-        ),
+        SettingSpec::optional("jump", SettingKind::Shift)
+            .about("how far, forwards or backwards, such as `5s` or `-5s`"),
+        SettingSpec::optional("drift", SettingKind::Percent)
+            .about("how much too fast, such as `2%` or `-0.5%`"),
     ],
+    any_system: true,
     needs_shim: true,
-    allowed,
-    ..FaultKind::of(&Clock)
-};
-
-fn allowed(_: &Topology, _: &On, with: &Settings) -> Result<(), String> {
-    match with.is_empty() {
+    allowed: |_, _, with| match with.is_empty() {
         true => Err(
             "`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }".to_owned(),
         ),
         false => Ok(()),
-    }
-}
+    },
+    ..FaultKind::of(&Clock)
+};
 
 struct Clock;
 

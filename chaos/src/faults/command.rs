@@ -1,21 +1,62 @@
-//! Any command to a server, once.
+//! Commands to a server, once: it forgets its keys or its scripts, or does whatever a scenario says.
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, command_figure};
 
-pub(super) const KIND: FaultKind = FaultKind {
+pub(super) const FLUSHALL: FaultKind = FaultKind {
+    name: "flushall",
+    about: "the server forgets every key, once",
+    ..command(&Flushall)
+};
+
+pub(super) const SCRIPT_FLUSH: FaultKind = FaultKind {
+    name: "script-flush",
+    about: "the server forgets its scripts, once, as after a restart",
+    ..command(&ScriptFlush)
+};
+
+pub(super) const COMMAND: FaultKind = FaultKind {
     name: "command",
     about: "any command to the server, once",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::required(
-        "args",
-        SettingKind::Words,
-        "the command and its arguments, such as [\"DEL\", \"orders-1\"]",
-    )],
-    one_shot: true,
-    by_command: true,
-    ..FaultKind::of(&Command)
+    settings: &[SettingSpec::required("args", SettingKind::Words)
+        .about("the command and its arguments, such as [\"DEL\", \"orders-1\"]")],
+    ..command(&Command)
 };
+
+const fn command(fault: &'static dyn super::Fault) -> FaultKind {
+    FaultKind {
+        one_shot: true,
+        by_command: true,
+        ..FaultKind::of(fault)
+    }
+}
+
+struct Flushall;
+
+impl OnEach for Flushall {
+    type Kept = Proof;
+
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let name = at.node()?;
+        let before = at.world.command(name, &["DBSIZE"]).await?;
+        at.deployment().command(name, &["FLUSHALL"]).await?;
+        let keys: u64 = before.trim().parse().unwrap_or(0);
+        Ok(proof!(keys > 0, "{name} forgot {keys} keys"))
+    }
+}
+
+struct ScriptFlush;
+
+impl OnEach for ScriptFlush {
+    type Kept = Proof;
+
+    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        let name = at.node()?;
+        let before = command_figure(at.world, name, "memory", "number_of_cached_scripts").await?;
+        at.world.command(name, &["SCRIPT", "FLUSH"]).await?;
+        Ok(proof!(before > 0, "{name} forgot {before} scripts"))
+    }
+}
 
 struct Command;
 
@@ -23,15 +64,12 @@ impl OnEach for Command {
     type Kept = Proof;
 
     async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+        const SHOWN_LONGEST: usize = 80;
         let name = at.node()?;
         let args = at.words("args");
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let answer = at.world.command(name, &args).await?;
-        Ok(proof!(true, "{name} answered {:?}", shortened(&answer)))
+        let shown: String = answer.trim_end().chars().take(SHOWN_LONGEST).collect();
+        Ok(proof!(true, "{name} answered {shown:?}"))
     }
-}
-
-fn shortened(answer: &str) -> String {
-    const LONGEST: usize = 80;
-    answer.trim_end().chars().take(LONGEST).collect()
 }

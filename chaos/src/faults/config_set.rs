@@ -1,15 +1,14 @@
 //! A server's configuration is changed while it runs, and set back when the fault ends.
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, World};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "config-set",
     about: "CONFIG SET of one directive, set back when `for` ends",
-    hits: Hits::NODE,
     settings: &[
-        SettingSpec::required("key", SettingKind::Text, "the directive"),
-        SettingSpec::required("value", SettingKind::Text, "its new value"),
+        SettingSpec::required("key", SettingKind::Text).about("the directive"),
+        SettingSpec::required("value", SettingKind::Text).about("its new value"),
     ],
     by_command: true,
     ..FaultKind::of(&ConfigSet)

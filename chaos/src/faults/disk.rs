@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec};
 use crate::shim::Page;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "disk",
     about: "every fsync and fdatasync of the server takes so much longer",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::required(
-        "fsync",
-        SettingKind::Duration,
-        "how much longer, such as 200ms",
-    )],
+    settings: &[SettingSpec::required("fsync", SettingKind::Duration)
+        .about("how much longer, such as 200ms")],
+    any_system: true,
     needs_shim: true,
     ..FaultKind::of(&Disk)
 };

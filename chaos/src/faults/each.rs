@@ -64,6 +64,9 @@ pub(super) trait OnEach: Send + Sync + 'static {
     /// What is kept of a target while it is harmed. A fault that is over at once keeps its proof.
     type Kept: Evidence + 'static;
 
+    /// Whether all targets are harmed at the same time, and not one after the other.
+    const TOGETHER: bool = false;
+
     /// Harms one target.
     fn harm(at: At<'_>) -> impl Future<Output = Result<Self::Kept, FaultError>> + Send;
 
@@ -98,6 +101,15 @@ impl Evidence for Proof {
     }
 }
 
+/// What showed so far, and what else is kept of a target.
+pub(super) struct Shown<T>(pub(super) Proof, pub(super) T);
+
+impl<T: Send + Sync> Evidence for Shown<T> {
+    fn proof(&self, _at: At<'_>) -> Proof {
+        self.0.clone()
+    }
+}
+
 /// The targets of a fault, harmed or not.
 struct Harmed<F: OnEach> {
     world: Arc<World>,
@@ -128,8 +140,13 @@ impl<F: OnEach> Fault for F {
             injection: injection.clone(),
             kept: Vec::new(),
         };
-        for at in targets(world, injection) {
-            harmed.kept.push(F::harm(at).await);
+        let harms = targets(world, injection).map(F::harm);
+        if F::TOGETHER {
+            harmed.kept = join_all(harms).await;
+        } else {
+            for harm in harms {
+                harmed.kept.push(harm.await);
+            }
         }
         Ok(Box::new(harmed))
     }

@@ -1,15 +1,17 @@
 //! A fault that a command of the user's carries out, on each node in turn.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster_config::Node;
+use futures_util::future::join_all;
 use tokio::process::Command;
 
-use super::{Fault, FaultGuard, Healed, Injected, Injection, Proof, Shows, World, nodes};
+use super::{Fault, FaultGuard, Healed, Injected, Injection, Proof, Shows, World, field, nodes};
 use crate::hooks::Hook;
+use crate::wait::until;
 
 /// So long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
@@ -41,14 +43,8 @@ impl Fault for Hooked {
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
                 Ok(()) => {
-                    shown(
-                        world,
-                        &node,
-                        "the command succeeded",
-                        self.shows,
-                        before.as_deref(),
-                    )
-                    .await
+                    let done = "the command succeeded";
+                    shown(world, name, done, self.shows, before.as_deref()).await
                 }
                 Err(why) => proof!(false, "{name}: {why}"),
             };
@@ -63,48 +59,37 @@ impl Fault for Hooked {
 /// Waits until the harm shows; `done` says who did it.
 pub(super) async fn shown(
     world: &World,
-    node: &Node,
+    name: &str,
     done: &str,
     shows: Shows,
     before: Option<&str>,
 ) -> Proof {
-    let name = &node.name;
     if shows == Shows::Nothing {
         return proof!(true, "{name}: {done}");
     }
-    let deadline = Instant::now() + SHOWS_WITHIN;
-    loop {
-        let now = run_id(world, name).await;
-        let replaced = before.is_some() && now.is_some() && now.as_deref() != before;
-        if shows == Shows::Silent && now.is_none() {
-            return proof!(true, "{name}: {done}, and the server is silent");
+    let harm = || async {
+        match (shows, run_id(world, name).await) {
+            (Shows::Silent, None) => Some("the server is silent"),
+            (_, None) => Some("the server is gone"),
+            (Shows::Gone, now) if before.is_some() && now.as_deref() != before => {
+                Some("another process answers")
+            }
+            _ => None,
         }
-        if shows == Shows::Gone && (replaced || now.is_none()) {
-            let how = if replaced {
-                "another process answers"
-            } else {
-                "the server is gone"
-            };
-            return proof!(true, "{name}: {done}, and {how}");
-        }
-        if Instant::now() >= deadline {
-            let why =
-                format!("{name}: {done}, and the same server still answers after {SHOWS_WITHIN:?}");
-            return Proof::of(false, why);
-        }
-        tokio::time::sleep(LOOK).await;
+    };
+    match until(SHOWS_WITHIN, LOOK, harm).await {
+        Some(how) => proof!(true, "{name}: {done}, and {how}"),
+        None => proof!(
+            false,
+            "{name}: {done}, and the same server still answers after {SHOWS_WITHIN:?}"
+        ),
     }
 }
 
 /// What tells one process of a server from the next.
 pub(super) async fn run_id(world: &World, node: &str) -> Option<String> {
-    let info = world
-        .deployment
-        .command(node, &["INFO", "server"])
-        .await
-        .ok()?;
-    let id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
-    Some(id.trim().to_owned())
+    let info = world.deployment.command(node, &["INFO", "server"]).await;
+    Some(field(&info.ok()?, "run_id")?.to_owned())
 }
 
 async fn run(hook: &Hook, node: &Node) -> Result<(), String> {
@@ -124,17 +109,10 @@ async fn run(hook: &Hook, node: &Node) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "{program} ended with {}{}",
-        output.status,
-        last_words(&output)
-    ))
-}
-
-fn last_words(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    last.map_or(String::new(), |line| format!(": {line}"))
+    let last = last.map_or(String::new(), |line| format!(": {line}"));
+    Err(format!("{program} ended with {}{last}", output.status))
 }
 
 struct ByCommand {
@@ -161,16 +139,13 @@ impl FaultGuard for ByCommand {
             }
         }
         // Without a command that brings it back, somebody else does; how long that takes is theirs to know.
-        let deadline = Instant::now() + SHOWS_WITHIN;
-        for node in &self.harmed {
-            while run_id(&self.world, &node.name).await.is_none() {
-                if Instant::now() >= deadline {
-                    failed.push(format!("{} does not answer", node.name));
-                    break;
-                }
-                tokio::time::sleep(LOOK).await;
-            }
-        }
+        let silent = self.harmed.iter().map(async |node| {
+            let found = until(SHOWS_WITHIN, LOOK, || run_id(&self.world, &node.name)).await;
+            found
+                .is_none()
+                .then(|| format!("{} does not answer", node.name))
+        });
+        failed.extend(join_all(silent).await.into_iter().flatten());
         Healed::with(proof, &failed)
     }
 }
@@ -178,12 +153,9 @@ impl FaultGuard for ByCommand {
 impl Drop for ByCommand {
     /// The safety net: the undo is started, and nobody waits for it.
     fn drop(&mut self) {
-        for node in self.heal.iter().flat_map(|_| &self.harmed) {
-            let words = self
-                .heal
-                .as_ref()
-                .map_or(Vec::new(), |heal| heal.for_node(node));
-            if let Some((program, args)) = words.split_first() {
+        let Some(heal) = &self.heal else { return };
+        for node in &self.harmed {
+            if let Some((program, args)) = heal.for_node(node).split_first() {
                 let _ = std::process::Command::new(program)
                     .args(args)
                     .stdin(Stdio::null())

@@ -12,7 +12,8 @@ use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
 pub(super) const KIND: FaultKind = FaultKind {
     name: "kill",
     about: "SIGKILL; comes back when `for` ends, with the data that its configuration saved",
-    hits: Hits::PROCESS,
+    hits: Hits::Process,
+    any_system: true,
     stays_down: true,
     shows: Shows::Gone,
     recovers: true,

@@ -16,20 +16,13 @@ use crate::scenario::Settings;
 pub(super) const DELAY: FaultKind = FaultKind {
     name: "delay",
     about: "bytes arrive later by `latency`, give or take `jitter`, in their order",
-    hits: Hits::LINK,
     settings: &[
-        SettingSpec::required(
-            "latency",
-            SettingKind::Duration,
-            "how much later bytes arrive",
-        ),
-        SettingSpec::optional(
-            "jitter",
-            SettingKind::Duration,
-            "at most so much more or less, drawn uniformly; default 0s",
-        ),
+        SettingSpec::required("latency", SettingKind::Duration)
+            .about("how much later bytes arrive"),
+        SettingSpec::optional("jitter", SettingKind::Duration)
+            .about("at most so much more or less, drawn uniformly; default 0s"),
     ],
-    ..FaultKind::of(&OnLinks(|with| LinkFault::Delay {
+    ..FaultKind::on_links(&OnLinks(|with| LinkFault::Delay {
         latency: settings::time(with, "latency").unwrap_or_default(),
         jitter: settings::time(with, "jitter").unwrap_or_default(),
     }))
@@ -38,26 +31,25 @@ pub(super) const DELAY: FaultKind = FaultKind {
 pub(super) const CUT: FaultKind = FaultKind {
     name: "cut",
     about: "bytes are held and nothing is closed, as when packets are dropped; they arrive when `for` ends",
-    hits: Hits::LINK,
     by_packets: true,
     blocks: Blocks::OneWay,
-    ..FaultKind::of(&packets::Cut)
+    ..FaultKind::on_links(&packets::Cut)
 };
 
 pub(super) const PARTITION: FaultKind = FaultKind {
     name: "partition",
     about: "`cut` between groups, both ways; who is in no group reaches all",
-    hits: Hits::GROUPS,
+    hits: Hits::Groups,
     by_packets: true,
     blocks: Blocks::OneWay,
-    ..FaultKind::of(&packets::Cut)
+    ..FaultKind::on_links(&packets::Cut)
 };
 
 /// A fault that puts one fault of the proxies on every link it names.
 pub(super) struct OnLinks(pub(super) fn(&Settings) -> LinkFault);
 
-/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed. So many commands could
-/// not be told to be of one role.
+/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed. `unclear` is how many
+/// commands could have been of several roles.
 fn untouched(fault: &LinkFault, unclear: u64) -> String {
     let (LinkFault::Drop { pattern, nth, .. } | LinkFault::Hold { pattern, nth, .. }) = fault
     else {

@@ -1,18 +1,16 @@
 //! A server gets a memory limit, so that it refuses writes or evicts keys until the fault ends.
 
 use super::config_set::Changed;
-use super::each::{At, Evidence, OnEach};
+use super::each::{At, OnEach, Shown};
 use super::{
-    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World, command_figure,
-    error_count,
+    FaultError, FaultKind, Proof, SettingKind, SettingSpec, World, command_figure, error_count,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "maxmemory",
     about: "a memory limit: writes are refused or keys evicted, as `policy` says, until `for` ends",
-    hits: Hits::NODE,
     settings: &[
-        SettingSpec::required("limit", SettingKind::Text, "the limit, such as `600kb`"),
+        SettingSpec::required("limit", SettingKind::Text).about("the limit, such as `600kb`"),
         SettingSpec::optional(
             "policy",
             SettingKind::OneOf(&[
@@ -25,8 +23,8 @@ pub(super) const KIND: FaultKind = FaultKind {
                 "volatile-random",
                 "volatile-ttl",
             ]),
-            "maxmemory-policy; default: the configured one",
-        ),
+        )
+        .about("maxmemory-policy; default: the configured one"),
     ],
     by_command: true,
     ..FaultKind::of(&Maxmemory)
@@ -34,18 +32,11 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Maxmemory;
 
-/// A server with a limit.
-struct Limited {
-    changed: Changed,
-    /// Its [`refusals`] before.
-    before: u64,
-    proof: Proof,
-}
-
 impl OnEach for Maxmemory {
-    type Kept = Limited;
+    /// What was changed, and its [`refusals`] before.
+    type Kept = Shown<(Changed, u64)>;
 
-    async fn harm(at: At<'_>) -> Result<Limited, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let limit = at.text("limit").unwrap_or_default();
         let before = refusals(at.world, at.node()?).await?;
         let mut changed = Changed::default();
@@ -53,29 +44,24 @@ impl OnEach for Maxmemory {
             changed.set(at, "maxmemory-policy", policy).await?;
         }
         changed.set(at, "maxmemory", limit).await?;
-        Ok(Limited {
-            changed,
-            before,
-            proof: proof!(
-                false,
-                "the limit was not lifted, so its harm was not counted"
-            ),
-        })
+        let not_yet = "the limit was not lifted, so its harm was not counted";
+        Ok(Shown(Proof::of(false, not_yet), (changed, before)))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Limited) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+        let Shown(proof, (changed, before)) = kept;
         let name = at.node()?;
         let limit = command_figure(at.world, name, "memory", "maxmemory").await;
         let used = command_figure(at.world, name, "memory", "used_memory").await;
-        kept.proof = match (refusals(at.world, name).await, limit, used) {
+        *proof = match (refusals(at.world, name).await, limit, used) {
             (Ok(after), Ok(limit), Ok(used)) => proof!(
-                after > kept.before || used > limit,
+                after > *before || used > limit,
                 "{name}: {} keys evicted or writes refused, {used} bytes used of {limit}",
-                after.saturating_sub(kept.before)
+                after.saturating_sub(*before)
             ),
             _ => proof!(false, "{name} did not say what it did"),
         };
-        kept.changed.back(at).await
+        changed.back(at).await
     }
 }
 
@@ -83,10 +69,4 @@ impl OnEach for Maxmemory {
 async fn refusals(world: &World, name: &str) -> Result<u64, FaultError> {
     let evicted = command_figure(world, name, "stats", "evicted_keys").await?;
     Ok(evicted + error_count(world, name, "OOM").await?)
-}
-
-impl Evidence for Limited {
-    fn proof(&self, _: At<'_>) -> Proof {
-        self.proof.clone()
-    }
 }

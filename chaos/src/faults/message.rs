@@ -10,32 +10,16 @@ use crate::scenario::Settings;
 const MOST: u32 = 1_000_000_000;
 
 const SETTINGS: &[SettingSpec] = &[
-    SettingSpec::optional(
-        "match",
-        SettingKind::Text,
-        "words of the command, or of the command that a reply answers: its name, then others among those that follow, in their order; `*` is any run of characters; default: every message",
-    ),
-    SettingSpec::optional(
-        "during",
-        SettingKind::OneOf(ROLES),
-        "what its client is doing for a lock that the message names: its acquire, release or extend, a `wait` (a second try of an acquire, or a message pushed to it), or a `renewal`; beside `match`, both must be so",
-    ),
-    SettingSpec::optional(
-        "nth",
-        SettingKind::Count(1, MOST),
-        "the first of them that is harmed, counted from 1 on each link since the fault began; default 1",
-    ),
-    SettingSpec::optional(
-        "count",
-        SettingKind::Count(1, MOST),
-        "how many are harmed, from that one on; default 1",
-    ),
+    SettingSpec::optional("match", SettingKind::Text).about("words of the command, or of the command that a reply answers: its name, then others among those that follow, in their order; `*` is any run of characters; default: every message"),
+    SettingSpec::optional("during", SettingKind::OneOf(ROLES)).about("what its client is doing for a lock that the message names: its acquire, release or extend, a `wait` (a second try of an acquire, or a message pushed to it), or a `renewal`; beside `match`, both must be so"),
+    SettingSpec::optional("nth", SettingKind::Count(1, MOST)).about("the first of them that is harmed, counted from 1 on each link since the fault began; default 1"),
+    SettingSpec::optional("count", SettingKind::Count(1, MOST)).about("how many are harmed, from that one on; default 1"),
 ];
 
 pub(super) const HOLD: FaultKind = FaultKind {
     name: "hold",
     about: "commands or replies that match are held, and what follows them on their connections; they arrive when `for` ends",
-    hits: Hits::LINK,
+    hits: Hits::Link,
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);
@@ -50,7 +34,7 @@ pub(super) const HOLD: FaultKind = FaultKind {
 pub(super) const DROP: FaultKind = FaultKind {
     name: "drop",
     about: "commands or replies that match are lost; the connection stays silent, and is reset before another message could take a lost one's place",
-    hits: Hits::LINK,
+    hits: Hits::Link,
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);

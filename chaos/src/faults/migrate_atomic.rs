@@ -1,21 +1,21 @@
-//! Slots move to another master of a cluster in one piece, by the servers' own command: Redis' CLUSTER MIGRATION IMPORT, which the new owner
-//! is told, or Valkey's CLUSTER MIGRATESLOTS, which the old one is told.
+//! Slots move to another master of a cluster in one piece, by the servers' own command: Redis' CLUSTER MIGRATION IMPORT, to the new owner,
+//! or Valkey's CLUSTER MIGRATESLOTS, to the old one.
 //!
 //! The new owner copies the slots like a replica and takes them over when it has caught up, so a client meets MOVED and never ASK. It goes on
 //! beside the load, and other faults may come into the middle of it. A failover may break it off: the slots stay then where they were,
 //! which is as much an effect as their move.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::each::{At, Evidence, OnEach};
+use super::each::{At, OnEach, Shown};
 use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
-use super::{FaultError, FaultKind, Hits, Proof, World, error_count};
+use super::{FaultError, FaultKind, World, error_count};
 use crate::members;
+use crate::wait::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-atomic",
     about: "slots with their keys move to another master in one piece, the locks' own first, by CLUSTER MIGRATION or MIGRATESLOTS",
-    hits: Hits::NODE,
     settings: &[SLOTS, TO],
     by_command: true,
     needs_words: (&[MIGRATION, MIGRATESLOTS], "Redis 8.4 and Valkey 9"),
@@ -34,25 +34,18 @@ struct Moving {
     from: String,
     to: String,
     slots: Vec<u16>,
-    /// Who was told, and is asked in these words.
+    /// Which server got the order, and the command that asks it how far it is.
     told: String,
     status: &'static [&'static str],
     moved_before: u64,
-    proof: Proof,
-}
-
-impl Evidence for Moving {
-    fn proof(&self, _: At<'_>) -> Proof {
-        self.proof.clone()
-    }
 }
 
 struct MigrateAtomic;
 
 impl OnEach for MigrateAtomic {
-    type Kept = Moving;
+    type Kept = Shown<Moving>;
 
-    async fn harm(at: At<'_>) -> Result<Moving, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let from = at.node()?.to_owned();
         let deployment = &at.deployment();
         let (count, to) = asked(deployment, &from, &at.injection.with).await?;
@@ -77,31 +70,32 @@ impl OnEach for MigrateAtomic {
                 false => (&from, export.concat(), &["CLUSTER", "GETSLOTMIGRATIONS"]),
             };
         deployment.command(told, &order).await?;
-        Ok(Moving {
+        let proof = proof!(false, "{to} has begun to take {count} slots of {from}");
+        let moving = Moving {
             told: told.clone(),
-            proof: proof!(false, "{to} has begun to take {count} slots of {from}"),
             from,
             to,
             slots,
             status,
             moved_before,
-        })
+        };
+        Ok(Shown(proof, moving))
     }
 
-    async fn undo(at: At<'_>, moving: &mut Moving) -> Result<(), FaultError> {
-        let until = Instant::now() + LONGEST;
-        let mut said = moving.state(at.world).await;
-        while !is_over(&said) && Instant::now() < until {
-            tokio::time::sleep(EVERY).await;
-            said = moving.state(at.world).await;
-        }
+    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+        let Shown(proof, moving) = kept;
+        is_so(LONGEST, EVERY, || async {
+            is_over(&moving.state(at.world).await)
+        })
+        .await;
+        let said = moving.state(at.world).await;
         let Moving {
             from, to, slots, ..
-        } = &*moving;
+        } = moving;
         let owner = members::itself(at.deployment(), to).await?;
         let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
         let moved = error_count(at.world, from, "MOVED").await.unwrap_or(0);
-        moving.proof = proof!(
+        *proof = proof!(
             arrived == slots.len() || is_over(&said),
             "{to} owns {arrived} of {} slots that were {from}'s; the migration: {said}; {from} answered {} MOVED so far",
             slots.len(),
@@ -112,7 +106,7 @@ impl OnEach for MigrateAtomic {
 }
 
 impl Moving {
-    /// What the server that was told says of its migration: its state, why it failed, how often it was tried again.
+    /// What the server that got the order says of its migration: its state, why it failed, how often it was tried again.
     async fn state(&self, world: &World) -> String {
         let answer = world.command(&self.told, self.status).await;
         let answer = answer.unwrap_or_default();

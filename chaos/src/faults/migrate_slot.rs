@@ -1,44 +1,34 @@
 //! Slots move from one master of a cluster to another under load, the locks' own first.
 //!
-//! In the order of the Redis documentation: the target is told to import and the source to migrate, keys move by MIGRATE, and the new owner
+//! In the order of the Redis documentation: the target begins to import and the source to migrate, keys move by MIGRATE, and the new owner
 //! is announced, once it knows the configuration epochs of the other masters. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
 use super::each::{At, OnEach};
-use super::{
-    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, World, error_count, settings,
-};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, World, error_count, settings};
 use crate::members::{self, Member};
-use crate::scenario::{On, Setting, Settings, Who};
+use crate::scenario::{On, Settings, Who};
+use crate::wait::is_so;
 
 /// How many slots move.
-pub(super) const SLOTS: SettingSpec = SettingSpec::optional(
-    "slots",
-    SettingKind::Count(1, 16_384),
-    "how many; default 1",
-);
+pub(super) const SLOTS: SettingSpec =
+    SettingSpec::optional("slots", SettingKind::Count(1, 16_384)).about("how many; default 1");
 /// Where they go.
-pub(super) const TO: SettingSpec = SettingSpec::optional(
-    "to",
-    SettingKind::Text,
-    "the master that gets them, such as n2; default: the next one",
-);
+pub(super) const TO: SettingSpec = SettingSpec::optional("to", SettingKind::Text)
+    .about("the master that gets them, such as n2; default: the next one");
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-slot",
     about: "slots with their keys move to another master of the cluster while clients use them, the lock's own first, once",
-    hits: Hits::NODE,
     settings: &[
         SLOTS,
         TO,
-        SettingSpec::optional(
-            "pause",
-            SettingKind::Duration,
-            "how long each phase lasts for a slot; default 100ms",
-        ),
+        SettingSpec::optional("pause", SettingKind::Duration)
+            .about("how long each phase lasts for a slot; default 100ms"),
     ],
     one_shot: true,
     by_command: true,
@@ -63,18 +53,18 @@ pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(
             topology.kind
         ));
     }
-    let Some(Setting::Text(to)) = with.get("to") else {
+    let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
     let nodes = crate::scenario::data_nodes(topology);
-    if !nodes.contains(to) {
+    if !nodes.iter().any(|node| node == to) {
+        let nodes = nodes.join(", ");
         return Err(format!(
-            "`to` is \"{to}\"; allowed is a node of this topology: {}",
-            nodes.join(", ")
+            "`to` is \"{to}\"; allowed is a node of this topology: {nodes}"
         ));
     }
     match on {
-        On::Parties(parties) if parties.contains(&Who::Node(to.clone())) => {
+        On::Parties(parties) if parties.contains(&Who::Node(to.to_owned())) => {
             Err(format!("`to` is \"{to}\", and the slots are on it already"))
         }
         _ => Ok(()),
@@ -116,18 +106,13 @@ pub(super) async fn asked(
 
 /// The live master that follows `from` in the order of names, round again after the last.
 async fn next_master(deployment: &Deployment, from: &str) -> Result<String, FaultError> {
-    let mut masters: Vec<String> = members::known_to(deployment, from)
-        .await?
-        .iter()
-        .filter(|member| member.is_live_master() && member.slots().next().is_some())
-        .filter_map(|member| Some(member.node(deployment)?.name.clone()))
-        .collect();
-    masters.sort();
-    let after = masters.iter().find(|name| name.as_str() > from);
-    after
-        .or(masters.first())
-        .filter(|name| name.as_str() != from)
-        .cloned()
+    let mut known = members::known_to(deployment, from).await?;
+    known.retain(|member| member.is_live_master() && member.slots().next().is_some());
+    let nodes = known.iter().filter_map(|member| member.node(deployment));
+    let masters: BTreeSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let after = masters.iter().find(|name| **name > from);
+    let next = after.or(masters.first()).filter(|name| **name != from);
+    next.map(|name| (*name).to_owned())
         .ok_or_else(|| failed!("there is no master beside {from}"))
 }
 
@@ -144,7 +129,7 @@ pub(super) async fn chosen(
     }
     let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
     slots.extend(source.slots());
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     slots.retain(|slot| source.owns(*slot) && seen.insert(*slot));
     slots.truncate(count);
     if slots.len() < count {
@@ -230,8 +215,7 @@ impl Move<'_> {
     /// the other, for ever.
     async fn knows_epochs(&self) {
         let deployment = &self.world.deployment;
-        let until = Instant::now() + EPOCHS_WITHIN;
-        while Instant::now() < until {
+        let all_known = || async {
             let known = members::known_to(deployment, &self.to).await;
             let known = known.unwrap_or_default();
             let views = deployment.nodes().iter().map(|node| async {
@@ -241,11 +225,9 @@ impl Move<'_> {
             });
             let views = futures_util::future::join_all(views).await;
             // A node that does not answer, another fault's victim, announces nothing either.
-            if views.into_iter().flatten().all(|known| known) {
-                return;
-            }
-            tokio::time::sleep(EVERY).await;
-        }
+            views.into_iter().flatten().all(|known| known)
+        };
+        is_so(EPOCHS_WITHIN, EVERY, all_known).await;
     }
 
     async fn keys(&self, slot: &str) -> Result<usize, FaultError> {

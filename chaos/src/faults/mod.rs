@@ -25,7 +25,6 @@ mod disk;
 mod each;
 pub mod engine;
 mod failover;
-mod flushall;
 mod harms;
 pub(crate) mod hooked;
 mod kill;
@@ -43,7 +42,6 @@ mod power_cut;
 mod promote;
 mod refuse_command;
 mod restart;
-mod script_flush;
 pub mod settings;
 pub mod stress;
 mod takeover;
@@ -73,6 +71,8 @@ pub struct FaultKind {
     pub settings: &'static [SettingSpec],
     /// Whether it is over as soon as it is applied; `for` has no meaning then.
     pub one_shot: bool,
+    /// Whether it needs no word of a server, and can be put on those of every system.
+    pub any_system: bool,
     /// Whether it is a command to a server, which anybody who is admitted can send.
     pub by_command: bool,
     /// Whether a target without `for` stays away: bringing it back after the load would cost time and show nothing.
@@ -108,14 +108,15 @@ impl fmt::Debug for FaultKind {
 }
 
 impl FaultKind {
-    /// One that lasts, has no settings and no other property.
+    /// One on servers that lasts, has no settings and no other property.
     const fn of(fault: &'static dyn Fault) -> Self {
         Self {
             name: "",
             about: "",
-            hits: Hits::NODE,
+            hits: Hits::Node,
             settings: &[],
             one_shot: false,
+            any_system: false,
             by_command: false,
             stays_down: false,
             recovers: false,
@@ -127,6 +128,15 @@ impl FaultKind {
             needs_words: (&[], ""),
             allowed: |_, _, _| Ok(()),
             fault,
+        }
+    }
+
+    /// One on links that lasts, whatever passes there.
+    const fn on_links(fault: &'static dyn Fault) -> Self {
+        Self {
+            hits: Hits::Link,
+            any_system: true,
+            ..Self::of(fault)
         }
     }
 }
@@ -155,56 +165,43 @@ pub enum Shows {
 
 /// What a fault may be put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hits {
+pub enum Hits {
     /// Servers.
-    pub node: bool,
+    Node,
     /// Client processes.
-    pub client: bool,
+    Client,
+    /// Servers and client processes.
+    Process,
     /// Directed links.
-    pub link: bool,
+    Link,
     /// Groups of parties.
-    pub groups: bool,
+    Groups,
 }
 
 impl Hits {
-    const NODE: Self = Self {
-        node: true,
-        client: false,
-        link: false,
-        groups: false,
-    };
-    const PROCESS: Self = Self {
-        client: true,
-        ..Self::NODE
-    };
-    const CLIENT: Self = Self {
-        node: false,
-        ..Self::PROCESS
-    };
-    const LINK: Self = Self {
-        node: false,
-        link: true,
-        ..Self::NODE
-    };
-    const GROUPS: Self = Self {
-        node: false,
-        groups: true,
-        ..Self::NODE
-    };
+    /// Whether it may be put on servers.
+    pub fn node(self) -> bool {
+        matches!(self, Self::Node | Self::Process)
+    }
+
+    /// Whether it may be put on client processes.
+    pub fn client(self) -> bool {
+        matches!(self, Self::Client | Self::Process)
+    }
 
     /// Whether it needs proxies.
     pub fn link(self) -> bool {
-        self.link || self.groups
+        matches!(self, Self::Link | Self::Groups)
     }
 
     /// For messages.
     pub fn words(self) -> &'static str {
-        match (self.node, self.client, self.link) {
-            (true, true, _) => "nodes and clients",
-            (true, false, _) => "nodes",
-            (false, true, _) => "clients",
-            (false, false, true) => "links `A -> B` or `A <-> B`",
-            (false, false, false) => "groups `A | B` or links `A <-> B`",
+        match self {
+            Self::Node => "nodes",
+            Self::Client => "clients",
+            Self::Process => "nodes and clients",
+            Self::Link => "links `A -> B` or `A <-> B`",
+            Self::Groups => "groups `A | B` or links `A <-> B`",
         }
     }
 }
@@ -223,20 +220,24 @@ pub struct SettingSpec {
 }
 
 impl SettingSpec {
-    const fn required(name: &'static str, kind: SettingKind, about: &'static str) -> Self {
+    const fn optional(name: &'static str, kind: SettingKind) -> Self {
         Self {
             name,
-            about,
+            about: "",
             kind,
-            required: true,
+            required: false,
         }
     }
 
-    const fn optional(name: &'static str, kind: SettingKind, about: &'static str) -> Self {
+    const fn required(name: &'static str, kind: SettingKind) -> Self {
         Self {
-            required: false,
-            ..Self::required(name, kind, about)
+            required: true,
+            ..Self::optional(name, kind)
         }
+    }
+
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 }
 
@@ -294,8 +295,8 @@ pub static FAULTS: [FaultKind; 39] = [
     promote::KIND,
     migrate_slot::KIND,
     migrate_atomic::KIND,
-    script_flush::KIND,
-    flushall::KIND,
+    command::SCRIPT_FLUSH,
+    command::FLUSHALL,
     client_pause::KIND,
     client_kill::KIND,
     late_writes::KIND,
@@ -303,7 +304,7 @@ pub static FAULTS: [FaultKind; 39] = [
     config_set::KIND,
     refuse_command::KIND,
     change_password::KIND,
-    command::KIND,
+    command::COMMAND,
 ];
 
 /// The fault of that name.
@@ -322,10 +323,12 @@ pub(crate) fn allowed(
     let Some(system) = shape.system_name() else {
         return (kind.allowed)(topology, on, with);
     };
-    if with.contains_key("during") || !ANY_SYSTEM.contains(&name) {
+    if with.contains_key("during") || !kind.any_system {
+        let others = FAULTS.iter().filter(|fault| fault.any_system);
+        let others: Vec<&str> = others.map(|fault| fault.name).collect();
         return Err(format!(
             "`{name}` is for Redis alone, and `{shape}` is {system}; allowed are {}",
-            ANY_SYSTEM.join(", ")
+            others.join(", ")
         ));
     }
     if name == "power-cut" && system == "etcd" {
@@ -336,27 +339,6 @@ pub(crate) fn allowed(
     }
     (kind.allowed)(topology, on, with)
 }
-
-/// Faults that need no word of a server, of whatever system it is.
-const ANY_SYSTEM: [&str; 17] = [
-    "kill",
-    "restart",
-    "pause",
-    "stress",
-    "power-cut",
-    "disk",
-    "clock",
-    "delay",
-    "cut",
-    "partition",
-    "bandwidth",
-    "refuse",
-    "reset",
-    "close-after",
-    "slice",
-    "corrupt",
-    "loss",
-];
 
 /// The names of all faults.
 pub fn names() -> Vec<&'static str> {
@@ -375,6 +357,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// The client that is meant.
+    fn client(&self) -> Result<u32, FaultError> {
+        match self {
+            Self::Client(number) => Ok(*number),
+            other => Err(failed!("{other} is no client")),
+        }
+    }
+
     /// The server that is meant.
     fn node(&self) -> Result<&str, FaultError> {
         match self {
@@ -501,29 +491,10 @@ impl Healed {
     }
 }
 
-/// The guard of a fault that is over when it is applied.
-struct Done(Proof);
-
-#[async_trait]
-impl FaultGuard for Done {
-    fn proof(&self) -> Proof {
-        self.0.clone()
-    }
-
-    async fn heal(self: Box<Self>) -> Healed {
-        Healed {
-            proof: self.0,
-            failed: None,
-        }
-    }
-}
-
 /// The nodes among the targets: what a fault that acts on nodes works through.
 fn nodes(injection: &Injection) -> impl Iterator<Item = &str> {
-    injection.targets.iter().filter_map(|target| match target {
-        Target::Node(name) => Some(name.as_str()),
-        _ => None,
-    })
+    let targets = injection.targets.iter();
+    targets.filter_map(|target| target.node().ok())
 }
 
 /// A figure of a server's INFO; 0 where the server does not give it.
@@ -534,21 +505,23 @@ async fn command_figure(
     name: &str,
 ) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", section]).await?;
-    Ok(info
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .and_then(|figure| figure.trim().parse().ok())
-        .unwrap_or(0))
+    let figure = field(&info, name).and_then(|figure| figure.parse().ok());
+    Ok(figure.unwrap_or(0))
 }
 
 /// How often a server has answered this error so far: `errorstat_ASK:count=3`.
 async fn error_count(world: &World, node: &str, error: &str) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", "errorstats"]).await?;
-    let start = format!("errorstat_{error}:count=");
-    let count = info.lines().find_map(|line| line.strip_prefix(&start));
-    Ok(count
-        .and_then(|count| count.trim().parse().ok())
-        .unwrap_or(0))
+    let count = field(&info, &format!("errorstat_{error}"));
+    let count = count.and_then(|count| count.strip_prefix("count=")?.parse().ok());
+    Ok(count.unwrap_or(0))
+}
+
+/// What INFO says under a name.
+fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+    let mut lines = info.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(str::trim)
 }
 
 #[cfg(test)]
@@ -562,10 +535,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_any_system_are_faults() {
-        for name in ANY_SYSTEM {
-            assert!(find(name).is_some_and(|kind| !kind.by_command), "{name}");
-        }
+    fn faults_of_any_system_need_no_command() {
+        let mut any = FAULTS.iter().filter(|fault| fault.any_system);
+        assert!(any.all(|fault| !fault.by_command));
     }
 
     #[test]

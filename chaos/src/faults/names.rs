@@ -7,18 +7,15 @@ use cluster_config::{Data, ProvisionerKind, Topology, TopologyKind};
 use tokio::net::TcpStream;
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, settings};
 use crate::names::{Names, named};
-use crate::scenario::{On, Setting, Settings, Who};
+use crate::scenario::{On, Settings, Who};
 
 pub(super) const NEW_ADDRESS: FaultKind = FaultKind {
     name: "new-address",
     about: "SIGKILL and start again under another address, with its data; its name, by which clients know it, follows; once",
-    settings: &[SettingSpec::optional(
-        "after",
-        SettingKind::Duration,
-        "how much later its name follows; default 0s",
-    )],
+    settings: &[SettingSpec::optional("after", SettingKind::Duration)
+        .about("how much later its name follows; default 0s")],
     one_shot: true,
     recovers: true,
     ..RESOLVING
@@ -27,17 +24,13 @@ pub(super) const NEW_ADDRESS: FaultKind = FaultKind {
 pub(super) const RESOLVE: FaultKind = FaultKind {
     name: "resolve",
     about: "the server's name, by which clients know it, resolves to another server, or to none, until `for` ends; connections stay",
-    settings: &[SettingSpec::optional(
-        "to",
-        SettingKind::Text,
-        "the server, such as n2; default: none",
-    )],
+    settings: &[SettingSpec::optional("to", SettingKind::Text)
+        .about("the server, such as n2; default: none")],
     fault: &Resolve,
     ..RESOLVING
 };
 
 const RESOLVING: FaultKind = FaultKind {
-    hits: Hits::NODE,
     needs_names: true,
     allowed,
     ..FaultKind::of(&NewAddress)
@@ -52,15 +45,14 @@ fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> 
                 .to_owned(),
         );
     }
-    let Some(Setting::Text(to)) = with.get("to") else {
+    let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
     let nodes = crate::scenario::data_nodes(topology);
-    match on {
-        On::Parties(parties) if nodes.contains(to) && !parties.contains(&Who::Node(to.clone())) => {
-            Ok(())
-        }
-        _ => Err(format!(
+    let itself = on.everybody().any(|who| *who == Who::Node(to.to_owned()));
+    match nodes.iter().any(|node| node == to) && !itself {
+        true => Ok(()),
+        false => Err(format!(
             "`to` is \"{to}\"; allowed is another node of this topology: {}",
             nodes.join(", ")
         )),

@@ -1,12 +1,12 @@
 //! Takes a container off its network and plugs it in again: to its clients it looks like a crash, while the server lives on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster_config::{ContainerNetwork, ProvisionerKind, Topology, TopologyKind};
+use cluster_config::{ContainerNetwork, ProvisionerKind, TopologyKind};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, World};
-use crate::scenario::{On, Settings};
+use super::{FaultError, FaultKind, Proof, World};
+use crate::wait::is_so;
 
 /// The engine sets ports up again within a tenth of a second; a busy machine may need more.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
@@ -15,31 +15,28 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "network-disconnect",
     about: "the engine takes a container with published ports off its network until `for` ends: connections break, new ones are \
             refused, and the server lives on",
-    hits: Hits::NODE,
     recovers: true,
-    allowed,
-    ..FaultKind::of(&NetworkDisconnect)
-};
-
-fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
-    let published = topology.provisioner == ProvisionerKind::Container
-        && topology.container_network == Some(ContainerNetwork::Published);
-    if !published {
-        return Err(
+    allowed: |topology, _, _| {
+        let published = topology.provisioner == ProvisionerKind::Container
+            && topology.container_network == Some(ContainerNetwork::Published);
+        if !published {
+            return Err(
             "it is a fault of containers on a network of their own; [topology] needs provisioner = \"container\" and \
              container-network = \"published\", or take `partition`"
                 .to_owned(),
         );
-    }
-    match topology.kind {
-        TopologyKind::Single | TopologyKind::Masters => Ok(()),
-        _ => Err(format!(
-            "containers of a `{}` topology with published ports share one network, from which no single one can be taken; take \
+        }
+        match topology.kind {
+            TopologyKind::Single | TopologyKind::Masters => Ok(()),
+            _ => Err(format!(
+                "containers of a `{}` topology with published ports share one network, from which no single one can be taken; take \
              `single` or `masters`, or container-network = \"host\" and `partition`",
-            topology.kind
-        )),
-    }
-}
+                topology.kind
+            )),
+        }
+    },
+    ..FaultKind::of(&NetworkDisconnect)
+};
 
 struct NetworkDisconnect;
 
@@ -55,16 +52,13 @@ impl OnEach for NetworkDisconnect {
     async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
         let (node, deployment) = (at.node()?, at.deployment());
         deployment.plug_in(node).await?;
-        let deadline = Instant::now() + BACK_WITHIN;
-        while deployment.command(node, &["PING"]).await.is_err() {
-            if Instant::now() >= deadline {
-                return Err(failed!(
-                    "{node} does not answer {BACK_WITHIN:?} after it was plugged in"
-                ));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let answers = || async { deployment.command(node, &["PING"]).await.is_ok() };
+        match is_so(BACK_WITHIN, Duration::from_millis(20), answers).await {
+            true => Ok(()),
+            false => Err(failed!(
+                "{node} does not answer {BACK_WITHIN:?} after it was plugged in"
+            )),
         }
-        Ok(())
     }
 
     /// Without a runtime there is no engine to be asked, and the container goes with the deployment anyway.
@@ -92,13 +86,16 @@ async fn gone(world: &World, node: &str) -> Proof {
 
 #[cfg(test)]
 mod tests {
+    use cluster_config::Topology;
+
     use super::*;
+    use crate::scenario::{On, Settings};
 
     #[test]
     fn only_containers_with_a_network_each_can_be_taken_off_it() {
         let allowed = |topology: &Topology| {
             let on = On::Parties(Vec::new());
-            super::allowed(topology, &on, &Settings::new())
+            (KIND.allowed)(topology, &on, &Settings::new())
         };
         let mut topology = Topology::of(TopologyKind::Masters);
         assert!(allowed(&topology).unwrap_err().contains("provisioner = "));

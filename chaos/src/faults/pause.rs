@@ -1,16 +1,18 @@
 //! SIGSTOP to servers or clients until the fault ends: they keep their connections, and say nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster_config::process_state;
 
 use super::each::{At, OnEach};
 use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
+use crate::wait::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "pause",
     about: "SIGSTOP until `for` ends: connections stay open, and nothing answers",
-    hits: Hits::PROCESS,
+    hits: Hits::Process,
+    any_system: true,
     shows: Shows::Silent,
     ..FaultKind::of(&Pause)
 };
@@ -44,19 +46,14 @@ impl OnEach for Pause {
 
 /// Waits until `/proc` says stopped: a signal is delivered a moment after it was sent.
 async fn stopped(world: &World, target: &Target) -> Proof {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    loop {
-        let state = match target {
-            Target::Node(name) => world.deployment.process_state(name),
-            Target::Client(number) => world.clients.pid(*number).and_then(process_state),
-            Target::Link(..) => None,
-        };
-        if state == Some('T') {
-            return proof!(true, "{target}: /proc says stopped (T)");
-        }
-        if Instant::now() >= deadline {
-            return proof!(false, "{target}: /proc says {state:?}, not stopped");
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    let state = || match target {
+        Target::Node(name) => world.deployment.process_state(name),
+        Target::Client(number) => world.clients.pid(*number).and_then(process_state),
+        Target::Link(..) => None,
+    };
+    let (within, every) = (Duration::from_secs(2), Duration::from_millis(1));
+    match is_so(within, every, || async { state() == Some('T') }).await {
+        true => proof!(true, "{target}: /proc says stopped (T)"),
+        false => proof!(false, "{target}: /proc says {:?}, not stopped", state()),
     }
 }

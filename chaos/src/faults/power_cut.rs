@@ -1,12 +1,12 @@
 //! A server is killed and loses what it had not synced, as if its power had been cut; it comes back when the fault ends.
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, Shows, kill};
+use super::{FaultError, FaultKind, Proof, Shows, kill};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "power-cut",
     about: "SIGKILL, and what was not synced is gone from its files; comes back when `for` ends",
-    hits: Hits::NODE,
+    any_system: true,
     stays_down: true,
     shows: Shows::Gone,
     needs_shim: true,

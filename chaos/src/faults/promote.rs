@@ -1,36 +1,27 @@
 //! A replica that was not due becomes master, by the word of the sentinels or the cluster, while its master may be well.
 //!
-//! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to read that, and are then told to
+//! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to read that, and then one is asked to
 //! fail over; the priorities are set back afterwards. In a cluster: CLUSTER FAILOVER FORCE, which asks the other masters for their votes
 //! and not its own master for its last writes. Among independent masters nobody votes: the replica is made a master by its own command and
 //! takes over the address of the one it copied, which must be dead, as a floating address or a name does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster_config::{Deployment, Node, Role, Topology, TopologyKind};
+use cluster_config::{Deployment, Node, Role, TopologyKind};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, World};
+use super::{FaultError, FaultKind, Proof, World};
 use crate::members;
-use crate::scenario::{On, Settings};
+use crate::wait::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "promote",
     about: "this replica, and no better one, becomes master, once; on a master: the last of its replicas does",
-    hits: Hits::NODE,
     one_shot: true,
     by_command: true,
     recovers: true,
-    allowed,
-    ..FaultKind::of(&Promote)
-};
-
-/// Sentinels read priorities twice a second, vote, and reconfigure; on a busy machine all of it takes longer.
-const LONGEST: Duration = Duration::from_secs(15);
-const EVERY: Duration = Duration::from_millis(50);
-
-fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
-    match topology.kind {
+    allowed: |topology, _, _| {
+        match topology.kind {
         TopologyKind::Masters if topology.container_network.is_some() => Err(
             "`promote` among independent masters takes over an address, and those of containers are not its own".to_owned(),
         ),
@@ -43,7 +34,13 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
             "`promote` needs a replica, and this `{kind}` topology has none"
         )),
     }
-}
+    },
+    ..FaultKind::of(&Promote)
+};
+
+/// Sentinels read priorities twice a second, vote, and reconfigure; on a busy machine all of it takes longer.
+const LONGEST: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_millis(50);
 
 struct Promote;
 
@@ -91,9 +88,8 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
     deployment.command(&replica.name, &order).await?;
     let order = ["CONFIG", "SET", "bind", &both];
     deployment.command(&replica.name, &order).await?;
-    let there = deployment
-        .command(&master.name, &["CONFIG", "GET", "bind"])
-        .await?;
+    let ask = ["CONFIG", "GET", "bind"];
+    let there = deployment.command(&master.name, &ask).await?;
     let Proof { bit, words } = promoted(deployment, &replica.name).await;
     Ok(proof!(
         bit && there.contains(&both),
@@ -102,7 +98,8 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
     ))
 }
 
-fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
+/// The servers that began with a role.
+pub(super) fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
     let nodes = deployment.nodes().iter();
     nodes.filter(move |node| node.role == role)
 }
@@ -131,11 +128,9 @@ pub(super) async fn successor(world: &World, name: &str) -> Result<String, Fault
         if node.name == name {
             return Ok(node.name.clone());
         }
-        let master = known.iter().find(|member| member.id == master_id);
-        if master
-            .and_then(|master| master.node(deployment))
-            .is_some_and(|master| master.name == name)
-        {
+        let mut masters = known.iter().filter(|member| member.id == master_id);
+        let master = masters.find_map(|member| member.node(deployment));
+        if master.is_some_and(|master| master.name == name) {
             last = Some(node.name.clone());
         }
     }
@@ -144,18 +139,13 @@ pub(super) async fn successor(world: &World, name: &str) -> Result<String, Fault
 
 /// Bars every other replica, waits until all sentinels have read it, and tells one to fail over.
 async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Result<(), FaultError> {
-    let others: Vec<String> = deployment
-        .roles()
-        .await
-        .into_iter()
-        .filter(|(name, role)| *role == Role::Replica && name != chosen)
-        .map(|(name, _)| name)
-        .collect();
+    let mut others = deployment.roles().await;
+    others.retain(|name, role| *role == Role::Replica && name != chosen);
+    let others: Vec<String> = others.into_keys().collect();
     let mut before = Vec::new();
     for other in &others {
-        let answer = deployment
-            .command(other, &["CONFIG", "GET", "replica-priority"])
-            .await?;
+        let ask = ["CONFIG", "GET", "replica-priority"];
+        let answer = deployment.command(other, &ask).await?;
         let priority = answer.lines().nth(1).unwrap_or("100").to_owned();
         before.push((other, priority));
         set_priority(deployment, other, "0").await?;
@@ -179,47 +169,38 @@ async fn barred_then_told(
     others: &[String],
     chosen: &str,
 ) -> Result<(), FaultError> {
-    let sentinels: Vec<&str> = deployment
-        .nodes()
-        .iter()
-        .filter(|node| node.role == Role::Sentinel)
-        .map(|node| node.name.as_str())
-        .collect();
+    let sentinels = with_role(deployment, Role::Sentinel);
+    let sentinels: Vec<&str> = sentinels.map(|node| node.name.as_str()).collect();
     let group = cluster_config::layout::MASTER_NAME;
-    let deadline = Instant::now() + LONGEST;
     for sentinel in &sentinels {
-        while !all_barred(deployment, sentinel, others).await {
-            if Instant::now() >= deadline {
-                return Err(failed!("{sentinel} does not see the new priorities"));
-            }
-            tokio::time::sleep(EVERY).await;
+        if !is_so(LONGEST, EVERY, || all_barred(deployment, sentinel, others)).await {
+            return Err(failed!("{sentinel} does not see the new priorities"));
         }
     }
     // A sentinel refuses while it is at a failover already, or thinks the chosen one unfit for the moment.
-    loop {
+    let taken = is_so(LONGEST, EVERY, || async {
         for sentinel in &sentinels {
             let order = ["SENTINEL", "FAILOVER", group];
             if deployment.command(sentinel, &order).await.is_ok() {
-                // Priorities are set back only when the choice has been made.
-                return match promoted(deployment, chosen).await {
-                    Proof { bit: true, .. } => Ok(()),
-                    Proof { words, .. } => Err(FaultError(words)),
-                };
+                return true;
             }
         }
-        if Instant::now() >= deadline {
-            return Err(failed!("no sentinel would fail over"));
-        }
-        tokio::time::sleep(EVERY).await;
+        false
+    });
+    if !taken.await {
+        return Err(failed!("no sentinel would fail over"));
+    }
+    // Priorities are set back only when the choice has been made.
+    match promoted(deployment, chosen).await {
+        Proof { bit: true, .. } => Ok(()),
+        Proof { words, .. } => Err(FaultError(words)),
     }
 }
 
 async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) -> bool {
     let group = cluster_config::layout::MASTER_NAME;
-    let Ok(answer) = deployment
-        .command(sentinel, &["SENTINEL", "REPLICAS", group])
-        .await
-    else {
+    let ask = ["SENTINEL", "REPLICAS", group];
+    let Ok(answer) = deployment.command(sentinel, &ask).await else {
         return false;
     };
     // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last address seen.
@@ -241,14 +222,9 @@ async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) 
 }
 
 async fn promoted(deployment: &Deployment, name: &str) -> Proof {
-    let deadline = Instant::now() + LONGEST;
-    loop {
-        if deployment.roles().await.get(name) == Some(&Role::Master) {
-            return proof!(true, "{name} says that it is master");
-        }
-        if Instant::now() >= deadline {
-            return proof!(false, "{name} is no master after {LONGEST:?}");
-        }
-        tokio::time::sleep(EVERY).await;
+    let is_master = || async { deployment.roles().await.get(name) == Some(&Role::Master) };
+    match is_so(LONGEST, EVERY, is_master).await {
+        true => proof!(true, "{name} says that it is master"),
+        false => proof!(false, "{name} is no master after {LONGEST:?}"),
     }
 }

@@ -1,29 +1,18 @@
 //! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
 
-use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use super::each::{At, OnEach, Shown};
+use super::{FaultError, FaultKind, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "refuse-command",
     about: "the server refuses certain commands (NOPERM) by its access list, also where a script calls them, until `for` ends",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::required(
-        "commands",
-        SettingKind::Words,
-        "which, such as [\"EVALSHA\", \"PUBLISH\"]",
-    )],
+    settings: &[SettingSpec::required("commands", SettingKind::Words)
+        .about("which, such as [\"EVALSHA\", \"PUBLISH\"]")],
     by_command: true,
     ..FaultKind::of(&RefuseCommand)
 };
 
 struct RefuseCommand;
-
-/// A server that refuses, what it refused, and what its clients may do without the fault.
-struct Refusing {
-    commands: Vec<String>,
-    before: Vec<String>,
-    proof: Proof,
-}
 
 /// What clients that name no user may do, as rules that set exactly that.
 pub(super) async fn rules(at: At<'_>, node: &str) -> Result<Vec<String>, FaultError> {
@@ -52,51 +41,38 @@ pub(super) fn set(rules: &[String]) -> Vec<&str> {
 }
 
 impl OnEach for RefuseCommand {
-    type Kept = Refusing;
+    /// What its clients may do without the fault.
+    type Kept = Shown<Vec<String>>;
 
-    async fn harm(at: At<'_>) -> Result<Refusing, FaultError> {
+    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
-        let commands = at.words("commands");
         let before = rules(at, node).await?;
         at.world.command(node, &["ACL", "LOG", "RESET"]).await?;
-        let without = commands
-            .iter()
-            .map(|command| format!("-{}", command.to_lowercase()));
+        let commands = at.words("commands").into_iter();
+        let without = commands.map(|command| format!("-{}", command.to_lowercase()));
         let without: Vec<String> = without.collect();
         at.world.command(node, &set(&without)).await?;
-        Ok(Refusing {
-            commands,
-            before,
-            proof: proof!(false, "{node} was not asked what it refused"),
-        })
+        let proof = proof!(false, "{node} was not asked what it refused");
+        Ok(Shown(proof, before))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Refusing) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let node = at.node()?;
         let log = at.world.command(node, &["ACL", "LOG"]).await;
-        let allowed = at.world.command(node, &set(&kept.before)).await;
+        let allowed = at.world.command(node, &set(&kept.1)).await;
         let log = log?.to_lowercase();
         // Each entry names what was refused; a subcommand stands behind a bar.
-        let refused: Vec<&str> = kept
-            .commands
-            .iter()
-            .map(String::as_str)
-            .filter(|command| {
-                let command = command.to_lowercase();
-                log.lines()
-                    .any(|line| line.split('|').next() == Some(&*command))
-            })
-            .collect();
-        kept.proof = match refused.is_empty() {
-            true => proof!(false, "nobody sent {node} {}", kept.commands.join(" or ")),
+        let commands = at.words("commands");
+        let mut refused = commands.clone();
+        refused.retain(|command| {
+            let command = command.to_lowercase();
+            log.lines()
+                .any(|line| line.split('|').next() == Some(&*command))
+        });
+        kept.0 = match refused.is_empty() {
+            true => proof!(false, "nobody sent {node} {}", commands.join(" or ")),
             false => proof!(true, "{node} refused {}", refused.join(", ")),
         };
         allowed.map(drop)
-    }
-}
-
-impl Evidence for Refusing {
-    fn proof(&self, _: At<'_>) -> Proof {
-        self.proof.clone()
     }
 }

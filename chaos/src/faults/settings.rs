@@ -49,8 +49,6 @@ pub fn percent_ppb(settings: &Settings, name: &str) -> Option<i64> {
 pub fn words(settings: &Settings, name: &str) -> Vec<String> {
     match settings.get(name) {
         Some(Setting::Words(words)) => words.clone(),
-        Some(Setting::Text(word)) => vec![word.clone()],
-        Some(Setting::Number(number)) => vec![number.to_string()],
-        None => Vec::new(),
+        _ => Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, settings};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, settings};
 use crate::plan::Plan;
 use crate::scenario::Settings;
 
@@ -24,12 +24,8 @@ const NAME: &str = "stress";
 pub(super) const KIND: FaultKind = FaultKind {
     name: NAME,
     about: "the server shares one processor with threads that never rest, until `for` ends",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::optional(
-        "workers",
-        SettingKind::Count(1, 64),
-        "how many threads; a server that is always busy gets 1/(workers + 1) of the processor; default 4",
-    )],
+    settings: &[SettingSpec::optional("workers", SettingKind::Count(1, 64)).about("how many threads; a server that is always busy gets 1/(workers + 1) of the processor; default 4")],
+    any_system: true,
     allowed: |topology, _, _| of_this_machine(topology),
     ..FaultKind::of(&Stress)
 };

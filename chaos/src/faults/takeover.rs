@@ -1,25 +1,18 @@
 //! A replica makes itself master of a cluster shard without asking anybody: CLUSTER FAILOVER TAKEOVER.
 
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::TopologyKind;
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, promote};
+use super::{FaultError, FaultKind, Proof, promote};
 use crate::members;
-use crate::scenario::{On, Settings};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "takeover",
     about: "a replica makes itself master without a vote and without its master's word: CLUSTER FAILOVER TAKEOVER, once",
-    hits: Hits::NODE,
     one_shot: true,
     by_command: true,
     recovers: true,
-    allowed,
-    ..FaultKind::of(&Takeover)
-};
-
-fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
-    match (topology.kind, topology.replicas) {
+    allowed: |topology, _, _| match (topology.kind, topology.replicas) {
         (TopologyKind::Cluster, 1..) => Ok(()),
         (kind, _) => Err(format!(
             "`takeover` is a cluster's command and needs a replica; this `{kind}` topology has {}",
@@ -29,8 +22,9 @@ fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
                 "no such thing"
             }
         )),
-    }
-}
+    },
+    ..FaultKind::of(&Takeover)
+};
 
 struct Takeover;
 

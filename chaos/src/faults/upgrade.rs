@@ -2,13 +2,14 @@
 //!
 //! SHUTDOWN lets replicas catch up and writes what the configuration keeps. What it does not keep is gone, as with any restart.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster_config::{Data, ProvisionerKind, Server, Topology};
+use cluster_config::{Data, ProvisionerKind, Server};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Shows, settings};
-use crate::scenario::{FaultSpec, On, Settings};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, Shows, settings};
+use crate::scenario::FaultSpec;
+use crate::wait::is_so;
 
 /// Its name in scenario files.
 const NAME: &str = "upgrade";
@@ -16,30 +17,25 @@ const NAME: &str = "upgrade";
 pub(super) const KIND: FaultKind = FaultKind {
     name: NAME,
     about: "SHUTDOWN and start again as another server, with the same data, once",
-    hits: Hits::NODE,
-    settings: &[SettingSpec::required(
-        "server",
-        SettingKind::Text,
+    settings: &[SettingSpec::required("server", SettingKind::Text).about(
         "what it becomes: a name of `locklab list servers`, or the path of a server binary",
     )],
     one_shot: true,
     shows: Shows::Gone,
     recovers: true,
-    allowed,
-    ..FaultKind::of(&Upgrade)
-};
-
-/// A server waits up to ten seconds for replicas that lag; one that is slower is killed.
-const DOWN_WITHIN: Duration = Duration::from_secs(11);
-
-fn allowed(topology: &Topology, _: &On, _: &Settings) -> Result<(), String> {
-    match topology.provisioner {
+    allowed: |topology, _, _| {
+        match topology.provisioner {
         ProvisionerKind::Process => Ok(()),
         ProvisionerKind::Container => Err(
             "`upgrade` needs servers that are processes of this machine: a container runs what its image has".to_owned(),
         ),
     }
-}
+    },
+    ..FaultKind::of(&Upgrade)
+};
+
+/// A server waits up to ten seconds for replicas that lag; one that is slower is killed.
+const DOWN_WITHIN: Duration = Duration::from_secs(11);
 
 /// The servers that upgrades of these faults lead to.
 pub(crate) fn servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
@@ -60,11 +56,8 @@ impl OnEach for Upgrade {
         deployment.upgrade(name, &server)?;
         // Its answer is the end of the connection, if it obeys.
         let _ = deployment.command(name, &["SHUTDOWN"]).await;
-        let until = Instant::now() + DOWN_WITHIN;
-        while deployment.pid(name).is_some() && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        if deployment.pid(name).is_some() {
+        let is_down = || async { deployment.pid(name).is_none() };
+        if !is_so(DOWN_WITHIN, Duration::from_millis(10), is_down).await {
             deployment.kill(name).await?;
         }
         deployment.start(name, Data::Keep).await?;

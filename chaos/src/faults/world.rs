@@ -1,7 +1,7 @@
 //! What faults act on: the deployment, and the client processes as far as faults may know them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster_config::{ClusterError, Deployment};
@@ -9,6 +9,7 @@ use cluster_config::{ClusterError, Deployment};
 use super::{FaultError, Target};
 use crate::names::Names;
 use crate::shim::{Page, Shims};
+use crate::wait::until;
 
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]
@@ -46,7 +47,7 @@ pub trait ClientControl: Send + Sync {
     fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError>;
     /// How many of its writes have arrived late so far.
     fn late_writes(&self, client: u32) -> u64;
-    /// How many commands named a lock, and could not be told to be of one role.
+    /// How many commands named a lock, and could have been of several roles.
     fn unclear(&self) -> u64;
     /// How many clients there are.
     fn count(&self) -> u32;
@@ -66,14 +67,6 @@ pub struct World {
     pub names: Option<Arc<Names>>,
 }
 
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World")
-            .field("deployment", &self.deployment)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A server that is started again may take so long to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -81,15 +74,14 @@ impl World {
     /// One command to a server, as [`Deployment::command`]. A server that refuses connections, because another fault has just started it
     /// again, is waited for; one that goes on refusing is an error as ever.
     pub(super) async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {
-        let until = Instant::now() + LISTENS_WITHIN;
-        loop {
-            // Asked with the command itself: a connection that only tries the address could be counted among the clients of a server.
-            match self.deployment.command(node, args).await {
-                Err(ClusterError::Refused(_)) if Instant::now() < until => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                answer => return Ok(answer?),
-            }
+        // Asked with the command itself: a connection that only tries the address could be counted among the clients of a server.
+        let ask = || async {
+            let answer = self.deployment.command(node, args).await;
+            (!matches!(answer, Err(ClusterError::Refused(_)))).then_some(answer)
+        };
+        match until(LISTENS_WITHIN, Duration::from_millis(20), ask).await {
+            Some(answer) => Ok(answer?),
+            None => Ok(self.deployment.command(node, args).await?),
         }
     }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use results::history::History;
+use results::history::{History, Line};
 use results::proof::Proof;
 use results::timeline::TimelineData;
 use results::verdict::{Anomaly, CLASSES, State, Verdicts};
@@ -46,16 +46,10 @@ fn prove(
         timeline: picture::around(report, class, anomaly, options.drift)?,
         of_lines: history.lines.len() as u64,
         shortest: slice.as_ref().is_some_and(|slice| slice.shortest),
-        slice: slice
-            .map(|slice| {
-                slice
-                    .history
-                    .lines
-                    .iter()
-                    .map(|line| line.to_json())
-                    .collect()
-            })
-            .unwrap_or_default(),
+        slice: slice.map_or(Vec::new(), |slice| {
+            let lines = slice.history.lines.iter();
+            lines.map(Line::to_json).collect()
+        }),
     })
 }
 

@@ -3,7 +3,7 @@
 use results::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use results::verdict::Anomaly;
 
-use crate::checkers::holds::{Answer, Ending, Grant, Record, Step};
+use crate::checkers::holds::{Grant, Record, Step};
 use crate::checkers::{CheckReport, belief, confirmed, contract};
 
 /// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals of their own (effect,
@@ -21,10 +21,8 @@ pub(super) fn around(
         "confirmed" => ("confirmed", confirmed::intervals(record)),
         _ => ("belief", belief::intervals(record)),
     };
-    let holds: Vec<HoldBar> = record
-        .grants
-        .iter()
-        .zip(intervals)
+    let grants = record.grants.iter().zip(intervals);
+    let holds: Vec<HoldBar> = grants
         .filter(|(grant, _)| is_of(record, grant, lock))
         .filter_map(|(grant, interval)| Some(hold(record, grant, interval?)))
         .collect();
@@ -32,27 +30,21 @@ pub(super) fn around(
         from_ns: anomaly.from_ns,
         to_ns: anomaly.to_ns,
     };
-    let same_kind = report
-        .locks
-        .get(&anomaly.lock)
+    let of_lock = report.locks.get(&anomaly.lock);
+    let same_kind = of_lock
         .and_then(|verdicts| verdicts.get(class))
         .filter(|_| anomaly.what == "overlap");
-    let mut spans: Vec<Span> = same_kind
-        .into_iter()
-        .flat_map(|verdict| verdict.anomalies.iter().map(span))
-        .collect();
+    let same_kind = same_kind.map_or(&[][..], |verdict| &verdict.anomalies);
+    let mut spans: Vec<Span> = same_kind.iter().map(span).collect();
     if !spans.contains(&span(anomaly)) {
         spans.push(span(anomaly));
     }
-    let faults: Vec<FaultBar> = record
-        .faults
-        .iter()
-        .map(|fault| FaultBar {
-            label: format!("{} {}", fault.fault, fault.targets.join(", ")),
-            from_ns: fault.injected_ns,
-            to_ns: fault.healed_ns,
-        })
-        .collect();
+    let faults = record.faults.iter().map(|fault| FaultBar {
+        label: format!("{} {}", fault.fault, fault.targets.join(", ")),
+        from_ns: fault.injected_ns,
+        to_ns: fault.healed_ns,
+    });
+    let faults: Vec<FaultBar> = faults.collect();
     let picture =
         TimelineData::around(&anomaly.lock, class, span(anomaly), &holds, &spans, &faults);
     Some(picture.with_operations(operations(record, lock)))
@@ -94,17 +86,15 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
         client: record.clients.get(ask.client).to_owned(),
         owner: caller(record, ask.owner),
         op: "acquire".to_owned(),
-        grant: ask
-            .grant
-            .and_then(|grant| record.grants.get(grant as usize))
-            .map_or(String::new(), |grant| record.name_of(grant).to_owned()),
+        grant: ask.grant.map_or(String::new(), |grant| {
+            let grant = &record.grants[grant as usize];
+            record.name_of(grant).to_owned()
+        }),
         from_ns: ask.called_ns,
         to_ns: ask.returned_ns,
-        end: match ask.answer {
-            Answer::Ok => "ok",
-            Answer::Refused => "refused",
-            Answer::Unknown => "unknown",
-            Answer::Open => "",
+        end: match ask.ending {
+            refused if refused.is_refusal() => "refused",
+            other => other.word(),
         }
         .to_owned(),
     });
@@ -120,14 +110,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
             grant: record.name_of(grant).to_owned(),
             from_ns: step.called_ns,
             to_ns: step.returned_ns,
-            end: match step.ending {
-                Ending::Ok => "ok",
-                Ending::NotHeld => "not_held",
-                Ending::Failed => "failed",
-                Ending::Unknown => "unknown",
-                Ending::Open => "",
-            }
-            .to_owned(),
+            end: step.ending.word().to_owned(),
         };
         let extends = record.extends(grant).map(move |one| step("extend", one));
         let releases = record.releases(grant).map(move |one| step("release", one));

@@ -13,11 +13,12 @@ use results::over_time::{Asked, OverTime};
 use results::run::{BOUNDS, FaultSpan, ScenarioResult};
 use results::store::HISTORY_FILE;
 use results::verdict::{State, Verdict};
+use serde_json::Value;
 
 use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, ScenarioRun};
-use crate::checkers::holds::Answer;
+use crate::checkers::holds::Ending;
 use crate::checkers::{self, CheckOptions, CheckReport, Floors, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
@@ -29,14 +30,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
         name: plan.name.clone(),
         topology: plan.topology.kind.name().to_owned(),
         subject: plan.lock.subject.clone(),
-        kind: plan
-            .load
-            .does
-            .mix
-            .keys()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", "),
+        kind: Vec::from_iter(plan.load.does.mix.keys().cloned()).join(", "),
         seed: plan.seed,
         expected: plan.expect.clone(),
         exit_code: UNKNOWN,
@@ -51,47 +45,42 @@ fn empty(plan: &Plan) -> ScenarioResult {
 
 /// How the callers of a plan use the lock, in words: what two configurations must share before their throughput is compared.
 fn used(plan: &Plan) -> BTreeMap<String, String> {
-    let does = &plan.load.does;
-    let words = |ns: u64| results::units::duration(ns);
-    let range = |range: scenario::Range| match range.min_ns == range.max_ns {
-        true => words(range.min_ns),
-        false => format!("{} to {}", words(range.min_ns), words(range.max_ns)),
-    };
-    let length = |length: scenario::Length| words(scenario::nanoseconds(length.0));
-    let known = [
-        ("clients", Some(plan.load.clients.len().to_string())),
-        ("tasks", Some(plan.load.tasks().to_string())),
-        ("locks", Some(plan.load.locks.len().to_string())),
-        ("workload", Some(does.workload().name.to_owned())),
-        ("rate", does.rate.clone()),
-        ("hold", Some(range(does.hold))),
-        ("think", Some(range(does.think))),
-        ("extend", does.extend.map(length)),
-        ("downgrade", does.downgrade.map(length)),
-        (
-            "lease",
-            Some(plan.lock.lease.map_or("renewed".to_owned(), length)),
-        ),
-        ("wait", Some(length(plan.lock.wait))),
-        (
-            "reenter",
-            (does.reenter > 0.0).then(|| does.reenter.to_string()),
-        ),
-        (
-            "cancel",
-            (does.cancel > 0.0).then(|| does.cancel.to_string()),
-        ),
-        (
-            "owner moves",
-            (does.owner_moves > 0.0).then(|| does.owner_moves.to_string()),
-        ),
-        ("ends after", does.enough.map(|n| format!("{n} grants"))),
-        ("duration", Some(length(does.duration))),
+    // What stands elsewhere in a result, or says nothing of how a caller asks.
+    const LEFT_OUT: [&str; 8] = [
+        "subject",
+        "kind",
+        "watchdog",
+        "durability",
+        "permits",
+        "mix",
+        "enough",
+        "protects",
     ];
-    known
-        .into_iter()
-        .filter_map(|(name, words)| Some((name.to_owned(), words?)))
-        .collect()
+    let (load, does) = (&plan.load, &plan.load.does);
+    let mut fields = scenario::object(&plan.lock);
+    fields.extend(scenario::object(does));
+    let fields = scenario::in_words(&fields, results::units::duration, " to ");
+    let in_words = |(name, value): (String, Value)| {
+        let words = match (value.as_f64(), value) {
+            (Some(share), _) => (share > 0.0).then(|| share.to_string())?,
+            (_, Value::String(words)) => words,
+            _ => return None,
+        };
+        (!LEFT_OUT.contains(&&*name)).then(|| (name.replace('_', " "), words))
+    };
+    let mut used: BTreeMap<String, String> = fields.into_iter().filter_map(in_words).collect();
+    let known = [
+        ("clients", load.clients.len().to_string()),
+        ("tasks", load.tasks().to_string()),
+        ("locks", load.locks.len().to_string()),
+        ("workload", does.workload().name.to_owned()),
+    ];
+    used.extend(known.map(|(name, words)| (name.to_owned(), words)));
+    used.extend(
+        does.enough
+            .map(|n| ("ends after".to_owned(), format!("{n} grants"))),
+    );
+    used
 }
 
 pub(super) fn nothing(plan: &Plan) -> ScenarioRun {
@@ -257,7 +246,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[Wait], result: &mut Scenario
     let asked = record.asks.iter().map(|ask| Asked {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
-        granted_ns: ask.returned_ns.filter(|_| ask.answer == Answer::Ok),
+        granted_ns: ask.returned_ns.filter(|_| ask.ending == Ending::Ok),
     });
     result.over_time = OverTime::of(record.end_ns, asked);
     if let Some(over) = &mut result.over_time
@@ -282,26 +271,13 @@ fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
 pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
     let kinds = plan.load.does.mix.keys();
     CheckOptions {
-        floors: Some(floors(plan)),
-        clients: client_names(plan),
+        // Where more tasks than locks are at work, some must have met.
+        floors: Some(Floors {
+            contended: u64::from(plan.load.tasks() > plan.load.locks.len()),
+        }),
+        clients: plan.load.client_names().collect(),
         kinds: kinds.filter(|kind| !kind.is_empty()).cloned().collect(),
         masters: plan.masters(),
         ..CheckOptions::default()
     }
-}
-
-/// How much must have happened in a run of a plan: where more tasks than locks are at work, some must have met.
-fn floors(plan: &Plan) -> Floors {
-    Floors {
-        contended: u64::from(plan.load.tasks() > plan.load.locks.len()),
-        ..Floors::default()
-    }
-}
-
-fn client_names(plan: &Plan) -> Vec<String> {
-    plan.load
-        .clients
-        .iter()
-        .map(|client| client.name.clone())
-        .collect()
 }

@@ -23,9 +23,9 @@ use results::run::ScenarioResult;
 use tokio::sync::watch;
 
 use crate::faults::engine::Engine;
-use crate::faults::{self, stress, upgrade};
+use crate::faults::{stress, upgrade};
 use crate::plan::Plan;
-use crate::scenario::{self, FaultSpec, On, When, Who};
+use crate::scenario::{self, FaultSpec, When, Who};
 use crate::shim::Shims;
 pub use judged::check_options;
 use judged::{judged, nothing};
@@ -79,15 +79,6 @@ impl RunOptions {
     fn share(&self) -> Share {
         let together = self.together.as_ref();
         together.map_or(Share::WHOLE, |together| together.share)
-    }
-}
-
-impl std::fmt::Debug for RunOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunOptions")
-            .field("dir", &self.dir)
-            .field("subject", &self.subject.name())
-            .finish_non_exhaustive()
     }
 }
 
@@ -249,10 +240,7 @@ fn server_missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String
 
 /// Which fault of a plan these servers have no command for.
 async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
-    let mut kinds = plan
-        .faults
-        .iter()
-        .filter_map(|fault| faults::find(&fault.fault));
+    let mut kinds = plan.kinds();
     let kind = kinds.find(|kind| !kind.needs_words.0.is_empty())?;
     let (words, servers) = kind.needs_words;
     let first = &deployment.nodes().first()?.name;
@@ -274,23 +262,14 @@ async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
 
 /// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.
 fn by_packets_alone(plan: &Plan) -> bool {
-    let on_links = plan
-        .faults
-        .iter()
-        .filter_map(|fault| Some((fault, faults::find(&fault.fault)?)))
-        .filter(|(_, kind)| kind.hits.link());
-    let is_client = Who::is_client;
-    let watched = |when: &When| matches!(when, When::OnMessage(_));
-    let servers = |on: &On| match on {
-        On::Parties(_) => false,
-        On::Link { from, to, .. } => !from.iter().chain(to).any(is_client),
-        On::Groups(groups) => !groups.iter().flatten().any(is_client),
+    let without_proxy = |fault: &FaultSpec| {
+        let servers = !fault.on.everybody().any(Who::is_client);
+        let kind = fault.kind().filter(|kind| kind.hits.link());
+        !matches!(fault.when, When::OnMessage(_))
+            && kind.is_none_or(|kind| kind.by_packets && servers)
     };
     isolation().is_some_and(|isolation| isolation.cuts_packets)
-        && !plan.faults.iter().any(|fault| watched(&fault.when))
-        && on_links
-            .into_iter()
-            .all(|(fault, kind)| kind.by_packets && servers(&fault.on))
+        && plan.faults.iter().all(without_proxy)
 }
 
 fn nodes(plan: &Plan) -> impl Iterator<Item = String> {
@@ -311,13 +290,13 @@ fn shims(plan: &Plan, options: &RunOptions) -> Result<Option<Arc<Shims>>, RunErr
             options.provisioner.name()
         )));
     }
-    let clients = plan.load.clients.iter().map(|client| client.name.clone());
-    match Shims::new(nodes(plan).chain(clients)) {
-        Ok(shims) => Ok(Some(Arc::new(shims))),
-        Err(error) => Err(RunError::Missing(format!(
+    let shims = Shims::new(nodes(plan).chain(plan.load.client_names()));
+    let shims = shims.map_err(|error| {
+        RunError::Missing(format!(
             "this system has no files in memory, which faults on clocks and disks need: {error}"
-        ))),
-    }
+        ))
+    })?;
+    Ok(Some(Arc::new(shims)))
 }
 
 /// Completes when the run is to end early; never if nobody can say so any more.

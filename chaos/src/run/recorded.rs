@@ -110,14 +110,11 @@ pub(super) async fn record(
         share,
     ));
     let connected = tokio::select! {
-        () = cancelled(cancel) => None,
-        connected = clients.connect() => Some(connected.map_err(why_unconnected)?),
-    };
-    let Some(connected) = connected else {
-        return Ok(Recorded {
+        () = cancelled(cancel) => return Ok(Recorded {
             partial: true,
             ..Recorded::default()
-        });
+        }),
+        connected = clients.connect() => connected.map_err(why_unconnected)?,
     };
     let lock = plan.load.locks.first().cloned().unwrap_or_default();
     let mut notes = Vec::new();
@@ -125,14 +122,10 @@ pub(super) async fn record(
         let cost = bench::exec::pipe_cost(first.client.as_ref(), &format!("{lock}:pipe")).await;
         notes.extend(cost.map(|cost| cost.to_string()));
     }
-    notes.extend(
-        isolation().map(|isolation| format!("in a network of its own: {}", isolation.note)),
-    );
-    notes.extend(
-        deployment
-            .toxiproxy()
-            .map(|toxiproxy| format!("links pass Toxiproxy {toxiproxy}")),
-    );
+    let isolation = isolation();
+    notes.extend(isolation.map(|own| format!("in a network of its own: {}", own.note)));
+    let toxiproxy = deployment.toxiproxy();
+    notes.extend(toxiproxy.map(|address| format!("links pass Toxiproxy {address}")));
 
     let world = Arc::new(World {
         deployment: deployment.clone(),
@@ -183,10 +176,7 @@ pub(super) async fn record(
     clients.start(connected);
     nemesis.start(began);
     let sizes_end = watch::Sender::new(false);
-    let measured = sizes::NAMES
-        .iter()
-        .any(|name| plan.expect.contains_key(*name));
-    let sizes = measured.then(|| {
+    let sizes = sizes::are_expected(plan).then(|| {
         let (deployment, end) = (deployment.clone(), sizes_end.subscribe());
         tokio::spawn(sizes::watch(deployment, clients.clone(), end))
     });
@@ -233,11 +223,10 @@ pub(super) async fn record(
     if let Some(clock) = clock {
         let _ = clock.await;
     }
-    if let Err(why) = tracker.finish() {
+    if let Err(why) = tracker.history.finish() {
         incomplete.push(why);
     }
     Ok(Recorded {
-        server: String::new(),
         faults,
         load: lasted,
         grants: *load.grants().borrow(),
@@ -248,8 +237,7 @@ pub(super) async fn record(
         figures,
         incomplete,
         partial,
-        shared: false,
-        unheard: Vec::new(),
+        ..Recorded::default()
     })
 }
 
@@ -300,11 +288,9 @@ async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch
 pub fn load(plan: &Plan) -> Load {
     let does = &plan.load.does;
     let range = |range: scenario::Range| {
-        let bounds = (range.min_ns, range.max_ns);
-        (
-            Duration::from_nanos(bounds.0),
-            Duration::from_nanos(bounds.1),
-        )
+        [range.min_ns, range.max_ns]
+            .map(Duration::from_nanos)
+            .into()
     };
     let length = |length: Option<Length>| length.map(|length| length.0);
     Load {

@@ -58,7 +58,7 @@ pub fn not_shareable(plan: &Plan, of: u32) -> Option<String> {
     let mut faults = plan.faults.iter();
     let sees_all =
         faults.any(|fault| matches!(fault.when, When::OnMessage(_)) || holder(&fault.on));
-    let measured = (sizes::NAMES.iter()).any(|name| plan.expect.contains_key(*name));
+    let measured = sizes::are_expected(plan);
     let found = [
         (few, "there are fewer clients than parts"),
         (does.rate.is_some(), "an open loop (`rate`) is one part's"),
@@ -89,16 +89,11 @@ pub fn harms_servers(plan: &Plan, engine: bool) -> bool {
 
 /// Whether a part may have to do a fault: before it is known whom it hits.
 pub(crate) fn has_fault(share: Share, on: &On) -> bool {
-    let who: Vec<&Who> = match on {
-        On::Parties(who) => who.iter().collect(),
-        On::Link { from, to, .. } => from.iter().chain(to).collect(),
-        On::Groups(groups) => groups.iter().flatten().collect(),
-    };
-    let here = |who: &&Who| match who {
+    let here = |who: &Who| match who {
         Who::Client(number) => share.has(number - 1),
-        who => who.is_client(),
+        who => who.is_client() || share.index == 0,
     };
-    share.index == 0 && !who.iter().all(|who| who.is_client()) || who.iter().any(here)
+    on.everybody().any(here)
 }
 
 /// Whether it is this part's to harm.
@@ -119,7 +114,7 @@ pub(super) async fn watch_clock(
 ) {
     loop {
         if let Ok(asked) = reference.ask(std::time::Instant::now).await {
-            tracker.clock(asked);
+            tracker.history.clock(asked);
         }
         let stopped = stop.wait_for(|stop| *stop);
         if tokio::time::timeout(EVERY, stopped).await.is_ok() {
@@ -202,9 +197,8 @@ pub fn judge_whole(
     whole.incomplete.extend(torn);
     for (words, part, end) in ends {
         let said = |what: Vec<String>| {
-            what.into_iter()
-                .map(|what| format!("{words}: {what}"))
-                .collect::<Vec<_>>()
+            let of_part = |what| format!("{words}: {what}");
+            what.into_iter().map(of_part).collect::<Vec<String>>()
         };
         let moment = |t_ns: u64| parts.time(part, t_ns);
         whole.faults.extend(end.faults.into_iter().map(|mut fault| {

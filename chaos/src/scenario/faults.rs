@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster_config::input::{Section, float, integer, shown};
 use cluster_config::{Topology, TopologyKind};
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 use toml::de::DeValue;
 
 use super::file::{FaultName, FaultTable, Load};
@@ -13,7 +14,7 @@ use super::message::{self, OnMessage};
 use super::parse::{NOT_ZERO, at_least};
 use super::target::{self, On, Who};
 use super::values::{self, Length};
-use crate::faults::{FaultKind, SettingKind};
+use crate::faults::{FaultKind, Hits, SettingKind};
 
 /// When a fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,13 @@ pub struct FaultSpec {
     pub with: Settings,
 }
 
+impl FaultSpec {
+    /// Its kind in this build's registry.
+    pub(crate) fn kind(&self) -> Option<&'static FaultKind> {
+        crate::faults::find(&self.fault)
+    }
+}
+
 /// What a `[[faults]]` entry means on a topology and under a load.
 pub(super) fn check(
     section: Section<'_>,
@@ -69,9 +77,7 @@ pub(super) fn check(
     let when = when(section, table, topology, load);
     at_least(section, "for", table.r#for, NOT_ZERO);
     let Some(FaultName(kind)) = table.fault else {
-        let place = section.start..section.start;
-        let problem = "`fault` is missing in this [[faults]]";
-        section.problems.add(place, problem);
+        section.complain("fault", "`fault` is missing in this [[faults]]");
         return None;
     };
     let settings = section.table("with", "with = { … }");
@@ -81,29 +87,29 @@ pub(super) fn check(
             Ok(on) => on,
             Err(problems) => {
                 for problem in problems {
-                    section.problems.add(section.span("on"), problem);
+                    section.complain("on", problem);
                 }
                 return None;
             }
         },
         (Some(_), None) => return None,
-        (None, _) if kind.hits.node => On::Parties(vec![Who::Master]),
+        (None, _) if kind.hits.node() => On::Parties(vec![Who::Master]),
         (None, _) => {
             let (name, hits) = (kind.name, kind.hits.words());
             let problem = format!("`{name}` needs `on`: it acts on {hits}");
-            section.problems.add(section.span("fault"), problem);
+            section.complain("fault", problem);
             return None;
         }
     };
     if let Err(problem) = fits(kind, &on) {
-        section.problems.add(section.span("on"), problem);
+        section.complain("on", problem);
         return None;
     }
     let with = with?;
     if let Some(topology) = topology
         && let Err(problem) = crate::faults::allowed(kind, topology, &on, &with)
     {
-        section.problems.add(section.span("fault"), problem);
+        section.complain("fault", problem);
         return None;
     }
     Some(FaultSpec {
@@ -126,10 +132,7 @@ fn when(
         .into_iter()
         .filter(|key| section.get(key).is_some());
     if let Some(second) = given.nth(1) {
-        section.problems.add(
-            section.span(second),
-            "a fault has one of `at`, `after` and `when`",
-        );
+        section.complain(second, "a fault has one of `at`, `after` and `when`");
         return None;
     }
     if table.after.is_some() {
@@ -139,7 +142,7 @@ fn when(
         let (topology, clients) = (topology?, load.clients);
         if !topology.kind.is_redis() {
             let problem = when_on_redis_alone(topology.kind);
-            section.problems.add(section.span("when"), problem);
+            section.complain("when", problem);
             return None;
         }
         return section.word("when", |_| {
@@ -152,7 +155,7 @@ fn when(
         let problem = format!(
             "`at` is {at:?}, and the load ends after {end:?}; allowed is a time before its end"
         );
-        section.problems.add(section.span("at"), problem);
+        section.complain("at", problem);
         return None;
     }
     Some(When::AtNs(values::nanoseconds(at)))
@@ -164,29 +167,18 @@ pub(crate) fn when_on_redis_alone(kind: TopologyKind) -> String {
 }
 
 pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
-    let refuse = || {
-        Err(format!(
-            "`{}` acts on {}, not on `{on}`",
-            kind.name,
-            kind.hits.words()
-        ))
+    let (name, hits) = (kind.name, kind.hits);
+    let fit = match on {
+        On::Parties(parties) => parties.iter().all(|who| match who.is_client() {
+            true => hits.client(),
+            false => hits.node(),
+        }),
+        On::Link { both, .. } => hits == Hits::Link || (hits == Hits::Groups && *both),
+        On::Groups(_) => hits == Hits::Groups,
     };
-    match on {
-        On::Parties(parties) => {
-            for who in parties {
-                let allowed = match who.is_client() {
-                    true => kind.hits.client,
-                    false => kind.hits.node,
-                };
-                if !allowed {
-                    return refuse();
-                }
-            }
-            Ok(())
-        }
-        On::Link { both, .. } if kind.hits.link || (kind.hits.groups && *both) => Ok(()),
-        On::Groups(_) if kind.hits.groups => Ok(()),
-        _ => refuse(),
+    match fit {
+        true => Ok(()),
+        false => Err(format!("`{name}` acts on {}, not on `{on}`", hits.words())),
     }
 }
 
@@ -197,33 +189,27 @@ pub(super) fn settings_of(
     place: std::ops::Range<usize>,
 ) -> Option<Settings> {
     let known: Vec<&str> = kind.settings.iter().map(|setting| setting.name).collect();
-    let before = with.table.is_some();
+    let name = kind.name;
     if known.is_empty() {
         for (key, _) in with.table.into_iter().flatten() {
-            with.problems.add(
-                key.span(),
-                format!("`{}` has no settings, found `{}`", kind.name, key.get_ref()),
-            );
+            let problem = format!("`{name}` has no settings, found `{}`", key.get_ref());
+            with.problems.add(key.span(), problem);
         }
     } else {
         with.allow(&known);
     }
+    let missing = match with.table {
+        Some(_) => with.start..with.start,
+        None => place,
+    };
     let mut settings = Settings::new();
     let mut complete = true;
     for setting in kind.settings {
         if with.get(setting.name).is_none() {
             if setting.required {
-                with.problems.add(
-                    if before {
-                        with.start..with.start
-                    } else {
-                        place.clone()
-                    },
-                    format!(
-                        "`{}` needs the setting `{}`: {}",
-                        kind.name, setting.name, setting.about
-                    ),
-                );
+                let (wanted, about) = (setting.name, setting.about);
+                let problem = format!("`{name}` needs the setting `{wanted}`: {about}");
+                with.problems.add(missing.clone(), problem);
                 complete = false;
             }
             continue;
@@ -274,15 +260,12 @@ fn setting_of(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String>
             _ => Err("a share, more than 0.0 and at most 1.0".to_owned()),
         },
         SettingKind::Words => {
-            let words: Option<Vec<String>> = value.as_array().and_then(|list| {
-                list.iter()
-                    .map(|word| match word.get_ref() {
-                        DeValue::String(word) => Some(word.clone().into_owned()),
-                        number => integer(number).map(|number| number.to_string()),
-                    })
-                    .collect()
-            });
-            match words {
+            let word = |word: &Spanned<DeValue<'_>>| match word.get_ref() {
+                DeValue::String(word) => Some(word.clone().into_owned()),
+                number => integer(number).map(|number| number.to_string()),
+            };
+            let list = value.as_array();
+            match list.and_then(|list| list.iter().map(word).collect::<Option<Vec<_>>>()) {
                 Some(words) if !words.is_empty() => Ok(Setting::Words(words)),
                 _ => Err("a list of strings such as [\"DEL\", \"orders\"]".to_owned()),
             }

@@ -13,6 +13,7 @@ use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
 use results::verdict::CLASSES;
 use schemars::JsonSchema;
+use serde::de::value::{self, StrDeserializer};
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -61,8 +62,8 @@ pub struct Audit {
 }
 
 /// Which scenarios an audit has; each suite has those of the one before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
-#[schemars(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Suite {
     Quick,
@@ -80,18 +81,8 @@ impl Suite {
     /// # Errors
     /// What is allowed.
     pub fn of(name: &str) -> Result<Self, String> {
-        match name {
-            "quick" => Ok(Self::Quick),
-            "standard" => Ok(Self::Standard),
-            "full" => Ok(Self::Full),
-            _ => Err(values::one_of_these(name, Self::NAMES)),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Suite {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        word(deserializer, "the name of a suite", Self::of)
+        let suite = Self::deserialize(StrDeserializer::<value::Error>::new(name));
+        suite.map_err(|error| error.to_string())
     }
 }
 
@@ -435,45 +426,25 @@ enum SettingValue {
 #[schemars(rename = "Expect", transform = without_defaults)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ExpectTable {
-    #[serde(skip_serializing_if = "Option::is_none")]
     belief: Option<Expectation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     contract: Option<Expectation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     confirmed: Option<Expectation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Expectation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     liveness: Option<Expectation>,
     /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::recovery"
-    )]
+    #[serde(deserialize_with = "values::recovery")]
     recovery: Option<String>,
     /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is even.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::bound"
-    )]
+    #[serde(deserialize_with = "values::bound")]
     fairness: Option<String>,
     /// The most connections of one client, such as `< 8`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::bound"
-    )]
+    #[serde(deserialize_with = "values::bound")]
     connections: Option<String>,
     /// The most subscriptions of all clients together, such as `< 500`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::bound"
-    )]
+    #[serde(deserialize_with = "values::bound")]
     subscriptions: Option<String>,
     /// The most resident memory of one client's process in MB, such as `< 300`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::bound"
-    )]
+    #[serde(deserialize_with = "values::bound")]
     memory_mb: Option<String>,
 }
 
@@ -487,7 +458,11 @@ impl ExpectTable {
     /// What is expected, by the name of its field.
     pub(super) fn by_class(&self) -> BTreeMap<String, String> {
         let fields = serde_json::to_value(self).expect("plain words");
-        serde_json::from_value(fields).expect("plain words")
+        let fields: BTreeMap<_, Option<_>> = serde_json::from_value(fields).expect("plain words");
+        let given = fields.into_iter();
+        given
+            .filter_map(|(class, word)| Some((class, word?)))
+            .collect()
     }
 }
 

@@ -28,8 +28,8 @@ pub use target::{On, Who};
 pub(crate) use target::{data_nodes, quorum, sentinels};
 pub use values::{Length, Range};
 pub(crate) use values::{duration, nanoseconds, percent, rate, share_of_knee, shift};
-pub(crate) use write::as_in_a_file;
 pub use write::scenario_text;
+pub(crate) use write::{as_in_a_file, in_words, object};
 
 /// The lock under test where a file names none: of several masters, the one that takes a majority of them.
 pub(crate) fn default_subject(kind: Option<TopologyKind>) -> &'static str {
@@ -84,12 +84,10 @@ impl Scenario {
     /// rate of its own, and names no server.
     pub fn is_for_any_server(&self) -> bool {
         let safety = |class: &String| class != "liveness" && class != results::run::RECOVERY;
-        let own = &self.topology.server;
+        let mut upgrades = crate::faults::upgrade::servers(&self.faults);
         self.expect.keys().any(safety)
             && self.load.rate.is_none()
-            && *own == Topology::of(self.topology.kind).server
-            && crate::faults::upgrade::servers(&self.faults)
-                .next()
-                .is_none()
+            && self.topology.server == Topology::of(self.topology.kind).server
+            && upgrades.next().is_none()
     }
 }

@@ -38,13 +38,8 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let mut file = read.value?;
     // What was refused as it stands has a default by now, of which nothing is to be said.
     let sound = |path: &[&str]| {
-        let mut refused = read.refused.iter();
-        !refused.any(|refused| {
-            refused
-                .iter()
-                .zip(path)
-                .all(|(refused, key)| refused == key)
-        })
+        let meets = |refused: &Vec<String>| refused.iter().zip(path).all(|(one, key)| one == key);
+        !read.refused.iter().any(meets)
     };
     let top = Section {
         name: "a scenario",
@@ -69,18 +64,16 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     check_kinds(lock_section, load_section, &file.lock, &file.load);
     audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
-    for (index, table) in file.faults.iter().enumerate() {
-        let list = top.get("faults").and_then(|list| list.get_ref().as_array());
-        // Where an entry was no table at all, the numbers of the others are not those of the file.
-        let list = list.filter(|list| list.len() == file.faults.len());
-        if let (Some(list), true) = (list, sound(&["faults", &index.to_string()])) {
-            let section = Section {
-                name: "[[faults]]",
-                table: list[index].get_ref().as_table(),
-                start: list[index].span().start,
-                problems,
-            };
-            specs.extend(faults::check(section, table, topology.as_ref(), &file.load));
+    let list = top.get("faults").and_then(|list| list.get_ref().as_array());
+    // Where an entry was no table at all, the numbers of the others are not those of the file.
+    if list.is_some_and(|list| list.len() == file.faults.len()) {
+        let entries = top.entries("faults").into_iter().zip(&file.faults);
+        for (index, (entry, table)) in entries.enumerate() {
+            let name = "[[faults]]";
+            if sound(&["faults", &index.to_string()]) {
+                let section = Section { name, ..entry };
+                specs.extend(faults::check(section, table, topology.as_ref(), &file.load));
+            }
         }
     }
     let random = match (&file.random, &topology) {
@@ -155,9 +148,7 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
     if let Err(problem) = placed {
         let mut keys = ["subject", "kind"].into_iter();
         let key = keys.find(|key| section.get(key).is_some());
-        section
-            .problems
-            .add(section.span(key.unwrap_or("kind")), problem);
+        section.complain(key.unwrap_or("kind"), problem);
     }
     at_least(section, "watchdog", lock.watchdog, values::LEASE_MIN);
     count(section, "permits", lock.permits, 1_000_000);
@@ -188,14 +179,11 @@ fn load(section: Section<'_>, load: &mut Load) {
     count(section, "enough", load.enough.unwrap_or(1), 1_000_000);
     let workload = load.workload();
     if load.rate.is_some() && !workload.paced {
-        section.problems.add(
-            section.span("rate"),
-            format!(
-                "`{}` has a rhythm of its own and cannot be offered a rate; a rate goes with {}",
-                workload.name,
-                bench::workload::names(|workload| workload.paced)
-            ),
+        let (name, paced) = (workload.name, bench::workload::names(|known| known.paced));
+        let problem = format!(
+            "`{name}` has a rhythm of its own and cannot be offered a rate; a rate goes with {paced}"
         );
+        section.complain("rate", problem);
     }
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
@@ -230,25 +218,18 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
         .map(|subject| subject.kinds())
         .unwrap_or_default();
     let foreign = |kind: &str| {
-        let names = || offered.iter().map(String::as_str);
-        (!offered.is_empty() && !offered.iter().any(|name| name == kind)).then(|| {
-            format!(
-                "`{}` has no kind `{kind}`; it has {}",
-                lock.subject,
-                one_of(names())
-            )
-        })
+        let (subject, names) = (&lock.subject, offered.iter().map(String::as_str));
+        let known = offered.is_empty() || names.clone().any(|name| name == kind);
+        (!known).then(|| format!("`{subject}` has no kind `{kind}`; it has {}", one_of(names)))
     };
     let own = Some(&lock.kind).filter(|kind| !kind.is_empty());
     if let Some(problem) = own.and_then(|kind| foreign(kind)) {
-        lock_section
-            .problems
-            .add(lock_section.span("kind"), problem);
+        lock_section.complain("kind", problem);
     }
     let mix = load_section.inside("mix");
     for kind in load.mix.keys() {
         if let Some(problem) = foreign(kind) {
-            mix.problems.add(mix.span(kind), problem);
+            mix.complain(kind, problem);
         }
     }
     if load.downgrade.is_some() {
@@ -264,27 +245,19 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
             foreign("read")
         };
         if let Some(problem) = problem {
-            load_section.problems.add(
-                load_section.span("downgrade"),
-                format!("`downgrade` makes writers readers, and {problem}"),
-            );
+            let problem = format!("`downgrade` makes writers readers, and {problem}");
+            load_section.complain("downgrade", problem);
         }
     }
     if load.protects == Protects::Register {
-        let first = own.or(offered.first());
-        let kinds: Vec<&String> = if load.mix.is_empty() {
-            first.into_iter().collect()
-        } else {
-            load.mix.keys().collect()
-        };
-        if let Some(kind) = kinds.into_iter().find(|kind| *kind != "fenced") {
-            load_section.problems.add(
-                load_section.span("protects"),
-                format!(
-                    "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
-                     `fenced`, or `none` and `counter`"
-                ),
+        let first = own.or(offered.first()).filter(|_| load.mix.is_empty());
+        let mut kinds = first.into_iter().chain(load.mix.keys());
+        if let Some(kind) = kinds.find(|kind| *kind != "fenced") {
+            let problem = format!(
+                "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
+                 `fenced`, or `none` and `counter`"
             );
+            load_section.complain("protects", problem);
         }
     }
 }

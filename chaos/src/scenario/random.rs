@@ -57,13 +57,11 @@ pub(super) fn check(
         return Some(spec(Vec::new()));
     }
     if section.get("faults").is_none() {
-        section.problems.add(
-            section.start..section.start,
-            format!(
-                "[random] needs `faults`, such as faults = [\"pause\", \"kill\"]; allowed are {}",
-                one_of(names())
-            ),
+        let allowed = one_of(names());
+        let problem = format!(
+            "[random] needs `faults`, such as faults = [\"pause\", \"kill\"]; allowed are {allowed}"
         );
+        section.complain("faults", problem);
         return None;
     }
     let some = !table.faults.is_empty();
@@ -74,10 +72,8 @@ pub(super) fn check(
     require(section, "at-once", at_once, "a whole number from 1 to 100");
     if table.every.min_ns + table.r#for.min_ns >= load.duration.ns() {
         let ends = load.duration.0;
-        section.problems.add(
-            section.span("every"),
-            format!("the load ends after {ends:?}, before a first fault could be over"),
-        );
+        let problem = format!("the load ends after {ends:?}, before a first fault could be over");
+        section.complain("every", problem);
         return None;
     }
     let on = on(section, table, topology, load.clients);
@@ -134,31 +130,23 @@ fn candidate(
 ) -> Option<Candidate> {
     let own = with.table(kind.name, "of settings");
     let settings = faults::settings_of(own, kind, section.span("faults"))?;
-    let on: Vec<On> = on
-        .iter()
-        .filter(|on| faults::fits(kind, on).is_ok())
-        .cloned()
-        .collect();
-    let refused = match on.first() {
-        None => Err(format!(
-            "`{}` acts on {}, and none is among `on`",
-            kind.name,
-            kind.hits.words()
-        )),
-        Some(_) => on
+    let fits = on.iter().filter(|on| faults::fits(kind, on).is_ok());
+    let on: Vec<On> = fits.cloned().collect();
+    let (name, hits) = (kind.name, kind.hits.words());
+    let allowed = match on.as_slice() {
+        [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),
+        on => on
             .iter()
             .try_for_each(|on| crate::faults::allowed(kind, topology, on, &settings)),
     };
-    match refused {
-        Ok(()) => Some(Candidate {
-            fault: kind.name.to_owned(),
-            weight,
-            with: settings,
-            on,
-        }),
-        Err(problem) => {
-            section.problems.add(section.span("faults"), problem);
-            None
-        }
+    if let Err(problem) = allowed {
+        section.complain("faults", problem);
+        return None;
     }
+    Some(Candidate {
+        fault: name.to_owned(),
+        weight,
+        with: settings,
+        on,
+    })
 }

@@ -80,14 +80,23 @@ pub enum On {
     Groups(Vec<Vec<Who>>),
 }
 
+impl On {
+    /// Everybody that it names.
+    pub fn everybody(&self) -> impl Iterator<Item = &Who> {
+        let sides: Vec<&Vec<Who>> = match self {
+            Self::Parties(parties) => vec![parties],
+            Self::Link { from, to, .. } => vec![from, to],
+            Self::Groups(groups) => groups.iter().collect(),
+        };
+        sides.into_iter().flatten()
+    }
+}
+
 impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |parties: &[Who]| {
-            parties
-                .iter()
-                .map(Who::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
+            let names: Vec<String> = parties.iter().map(Who::to_string).collect();
+            names.join(", ")
         };
         match self {
             Self::Parties(parties) => f.write_str(&list(parties)),
@@ -138,39 +147,26 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
 pub(crate) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<Who> {
-        let mut parties = Vec::new();
-        for word in text.split(',') {
-            match who(word.trim(), topology, clients) {
-                Ok(party) => parties.push(party),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        parties
+        let words = text.split(',').map(str::trim);
+        let read = words.map(|word| who(word, topology, clients));
+        read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok())
+            .collect()
     };
+    let both = text.contains("<->");
     let on = if text.contains('|') {
         On::Groups(text.split('|').map(&mut list).collect())
-    } else if let Some((from, to)) = text.split_once("<->") {
-        On::Link {
-            from: list(from),
-            to: list(to),
-            both: true,
-        }
-    } else if let Some((from, to)) = text.split_once("->") {
-        On::Link {
-            from: list(from),
-            to: list(to),
-            both: false,
-        }
+    } else if let Some((from, to)) = text.split_once(if both { "<->" } else { "->" }) {
+        let (from, to) = (list(from), list(to));
+        On::Link { from, to, both }
     } else {
         On::Parties(list(text))
     };
     if problems.is_empty() {
         problems.extend(idle(&on, clients));
     }
-    if problems.is_empty() {
-        Ok(on)
-    } else {
-        Err(problems)
+    match problems.is_empty() {
+        true => Ok(on),
+        false => Err(problems),
     }
 }
 

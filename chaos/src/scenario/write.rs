@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{FaultSpec, OnMessage, Setting, When, Who};
+use crate::faults::{SettingKind, SettingSpec};
 use crate::plan::Plan;
 
 /// The scenario file of a plan.
@@ -33,14 +34,7 @@ pub fn scenario_text(plan: &Plan) -> String {
         section(&mut text, "[hooks]", object(&plan.hooks));
     }
     if !plan.expect.is_empty() {
-        let expect = plan.expect.iter();
-        section(
-            &mut text,
-            "[expect]",
-            expect
-                .map(|(class, word)| (class.clone(), json!(word)))
-                .collect(),
-        );
+        section(&mut text, "[expect]", object(&plan.expect));
     }
     text
 }
@@ -97,16 +91,25 @@ fn topology(plan: &Plan) -> Map<String, Value> {
     fields
 }
 
-fn object(value: &impl Serialize) -> Map<String, Value> {
+/// A section as its fields.
+pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     }
 }
 
-/// A section of a plan, whose times are nanoseconds and say so in their names, in the words of a file. What is not given there is left
-/// out.
+/// A section of a plan, whose times are nanoseconds and say so in their names, in the words of a file.
 pub(crate) fn as_in_a_file(section: &Map<String, Value>) -> Map<String, Value> {
+    in_words(section, duration, "..")
+}
+
+/// A section of a plan with its times in words, and `to` between those of a range. What is not given there is left out.
+pub(crate) fn in_words(
+    section: &Map<String, Value>,
+    duration: fn(u64) -> String,
+    to: &str,
+) -> Map<String, Value> {
     let field = |(key, value): (&String, &Value)| {
         let name = key.strip_suffix("_ns");
         let word = match (
@@ -116,7 +119,7 @@ pub(crate) fn as_in_a_file(section: &Map<String, Value>) -> Map<String, Value> {
         ) {
             (Some(ns), ..) if name.is_some() => json!(duration(ns)),
             (_, Some(min), Some(max)) if min == max => json!(duration(min)),
-            (_, Some(min), Some(max)) => json!(format!("{}..{}", duration(min), duration(max))),
+            (_, Some(min), Some(max)) => json!(format!("{}{to}{}", duration(min), duration(max))),
             _ if value.is_null() && key == "lease_ns" => json!("renewed"),
             _ if value.is_null() => return None,
             _ => value.clone(),
@@ -137,13 +140,9 @@ fn lock(plan: &Plan) -> Map<String, Value> {
 fn load(plan: &Plan) -> Map<String, Value> {
     let load = &plan.load;
     let mut fields = as_in_a_file(&object(&load.does));
-    let tasks = load
-        .clients
-        .first()
-        .map_or(1, |client| client.task_seeds.len());
     for (key, count) in [
         ("clients", load.clients.len()),
-        ("tasks", tasks),
+        ("tasks", load.tasks_per_client()),
         ("locks", load.locks.len()),
     ] {
         fields.insert(key.to_owned(), json!(count));
@@ -167,25 +166,16 @@ fn fault(planned: &FaultSpec) -> Map<String, Value> {
     put("on", json!(planned.on.to_string()));
     if !planned.with.is_empty() {
         let with = planned.with.iter().map(|(name, setting)| {
-            let value = match setting {
-                Setting::Text(word) => json!(word),
-                Setting::Number(number) => json!(number),
-                Setting::Words(words) => json!(words),
-            };
             // A share is kept as a word, and a file wants the number.
-            let share = crate::faults::find(&planned.fault).is_some_and(|kind| {
-                let mut settings = kind.settings.iter();
-                settings.any(|known| {
-                    known.name == *name && matches!(known.kind, crate::faults::SettingKind::Share)
-                })
-            });
-            let number = value.as_str().and_then(|word| word.parse::<f64>().ok());
-            (
-                name.clone(),
-                number
-                    .filter(|_| share)
-                    .map_or(value, |number| json!(number)),
-            )
+            let mut known = planned.kind().into_iter().flat_map(|kind| kind.settings);
+            let is_share = |known: &SettingSpec| {
+                known.name == *name && matches!(known.kind, SettingKind::Share)
+            };
+            let share = match setting {
+                Setting::Text(word) if known.any(is_share) => word.parse::<f64>().ok(),
+                _ => None,
+            };
+            (name.clone(), share.map_or(json!(setting), Value::from))
         });
         put("with", Value::Object(with.collect()));
     }
