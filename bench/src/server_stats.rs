@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{environment::tree_cpu_us, links::Links};
+use crate::{
+    environment::tree_cpu_us,
+    links::{Links, cmd},
+};
 
 /// What all data nodes of a target have counted since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -68,11 +71,7 @@ impl ServerWatch {
         };
         let mut answered = 0;
         for node in &self.nodes {
-            let mut info = redis::cmd("INFO");
-            info.arg("commandstats")
-                .arg("cpu")
-                .arg("stats")
-                .arg("memory");
+            let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory"]);
             let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
             // The server counts an answer after it was made up: what it tells the next time contains this one.
@@ -94,7 +93,7 @@ impl ServerWatch {
         let mut times = Vec::new();
         for _ in 0..PINGS {
             let sent = std::time::Instant::now();
-            links.ask::<String>(node, &redis::cmd("PING")).await.ok()?;
+            links.ask::<String>(node, &cmd(&["PING"])).await.ok()?;
             times.push(sent.elapsed());
         }
         times.sort();
@@ -103,10 +102,8 @@ impl ServerWatch {
 
     /// `redis_version` of every node.
     pub async fn versions(&self) -> BTreeMap<String, String> {
-        let mut versions = BTreeMap::new();
+        let (info, mut versions) = (cmd(&["INFO", "server"]), BTreeMap::new());
         for (node, links) in self.nodes.iter().zip(self.links.iter().cycle()) {
-            let mut info = redis::cmd("INFO");
-            info.arg("server");
             if let Ok(text) = links.ask::<String>(node, &info).await
                 && let Some(version) = text.lines().find_map(|l| l.strip_prefix("redis_version:"))
             {

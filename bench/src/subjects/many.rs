@@ -11,10 +11,10 @@ use super::{
     common::{ByHand, Grants, Jitter, try_again},
     naive::release_end,
     recipe::SET_NX_PX,
-    steps::{Steps, cmd},
+    steps::Steps,
 };
 use crate::{
-    links::Trouble,
+    links::{Trouble, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -136,12 +136,11 @@ impl LockClient for ManyClient {
             let given = match self.flaw {
                 Flaw::FirstIsEnough => self.steps.give(&key, &value).await,
                 Flaw::LooksThenCounts => {
-                    let count = cmd(&["DECR", &key]);
-                    self.steps
-                        .links
-                        .query::<i64>(&key, &count)
+                    let links = &self.steps.links;
+                    links
+                        .query(&key, &cmd(&["DECR", &key]))
                         .await
-                        .map(|_| true)
+                        .map(|_: i64| true)
                 }
             };
             // Whether the key was there still is not looked at.

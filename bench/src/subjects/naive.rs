@@ -18,10 +18,10 @@ use super::{
     recipe::{
         Begins, Enters, GivenUp, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits,
     },
-    steps::{Steps, cmd},
+    steps::Steps,
 };
 use crate::{
-    links::Trouble,
+    links::{Trouble, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -311,7 +311,7 @@ impl LockClient for NaiveClient {
         let token = match self.token(key, number).await {
             Ok(token) => token,
             // The key is taken, and nobody will be heard: its lease frees it.
-            Err(trouble) => return AcquireEnd::Unknown(trouble.text()),
+            Err(trouble) => return AcquireEnd::Unknown(trouble.to_string()),
         };
         let renewed = request.lease.is_none() && recipe.renewal != Renewal::Never;
         let renewals = renewed.then(|| {

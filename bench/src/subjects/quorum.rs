@@ -10,10 +10,10 @@ use futures_util::future::join_all;
 
 use super::{
     common::{ByHand, Grants, Jitter, only_lock, try_again},
-    steps::{COMPARE_DELETE, cmd},
+    steps::COMPARE_DELETE,
 };
 use crate::{
-    links::{Links, Script, Trouble},
+    links::{Links, Trouble, cmd},
     protocol::whole_ms,
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
@@ -101,7 +101,6 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
                 first: own.name.bytes().map(usize::from).sum(),
                 jitter: own.jitter,
                 grants: Grants::default(),
-                compare_delete: Script::new(COMPARE_DELETE),
             })
         }),
     })
@@ -117,22 +116,23 @@ struct QuorumClient {
     jitter: Jitter,
     /// The key of each grant and the value in it.
     grants: Grants<(String, String)>,
-    compare_delete: Script,
 }
 
 impl QuorumClient {
     fn needed(&self) -> usize {
         let servers = self.links.endpoints().len();
-        if self.recipe.half {
-            servers.div_ceil(2)
-        } else {
-            servers / 2 + 1
+        match self.recipe.half {
+            true => servers.div_ceil(2),
+            false => servers / 2 + 1,
         }
     }
 
-    /// Every master's answer, asked one after the other from this client's own first on.
-    async fn one_by_one(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
+    /// Every master's answer; a hoarder asks one after the other, from its own first on.
+    async fn ask_all(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
         let endpoints = self.links.endpoints();
+        if !self.recipe.hoards {
+            return join_all(endpoints.iter().map(|at| self.links.ask(at, set))).await;
+        }
         let mut answers = Vec::with_capacity(endpoints.len());
         for number in 0..endpoints.len() {
             if number > 0 {
@@ -146,13 +146,12 @@ impl QuorumClient {
 
     /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
     async fn give(&self, key: &str, value: &str) -> (usize, usize) {
-        let args = [value];
-        let args = args.as_slice();
-        let answers = join_all(self.links.endpoints().iter().map(|address| {
+        let (keys, args) = ([key], [value]);
+        let answers = self.links.endpoints().iter().map(|at| {
             self.links
-                .script_at::<i64>(address, &self.compare_delete, key, args)
-        }))
-        .await;
+                .script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args)
+        });
+        let answers = join_all(answers).await;
         let deleted = answers.iter().filter(|a| matches!(a, Ok(1))).count();
         let silent = answers.iter().filter(|a| a.is_err()).count();
         (deleted, silent)
@@ -175,17 +174,7 @@ impl LockClient for QuorumClient {
                 // Answers what was there before: nothing, where it is set.
                 set.arg("GET");
             }
-            let answers: Vec<Result<Option<String>, Trouble>> = if self.recipe.hoards {
-                self.one_by_one(&set).await
-            } else {
-                join_all(
-                    self.links
-                        .endpoints()
-                        .iter()
-                        .map(|at| self.links.ask(at, &set)),
-                )
-                .await
-            };
+            let answers = self.ask_all(&set).await;
             let votes = |answer: &&Result<Option<String>, Trouble>| match answer {
                 Ok(before) if self.recipe.counts_names => {
                     before.as_ref().is_none_or(|it| *it == value)
@@ -212,10 +201,9 @@ impl LockClient for QuorumClient {
             };
             if !try_again(called, request.wait, pause).await {
                 // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
-                return if silent >= self.needed() {
-                    AcquireEnd::Unknown(format!("{silent} masters did not answer"))
-                } else {
-                    AcquireEnd::Busy
+                return match silent >= self.needed() {
+                    true => AcquireEnd::Unknown(format!("{silent} masters did not answer")),
+                    false => AcquireEnd::Busy,
                 };
             }
         }

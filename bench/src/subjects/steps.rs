@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -14,31 +14,33 @@ use tokio::sync::mpsc;
 
 use super::recipe::{Extend, Give, Recipe, Renewal, Take};
 use crate::{
-    links::{Links, Script, Trouble},
+    links::{Links, Script, Trouble, cmd},
     protocol::whole_ms,
     subject::ClientEvent,
 };
 
 /// Deletes the key if it is ours: 1, else 0.
-pub(super) const COMPARE_DELETE: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+pub(super) static COMPARE_DELETE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
+    )
+});
 /// Extends the lease if the key is ours: 1, else 0.
-const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
+static COMPARE_EXPIRE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0",
+    )
+});
 
-/// RLock's scripts, as this project's library sends them.
-const HASH_ACQUIRE: &str = include_str!("../../../lock-core/scripts/acquire.lua");
-const HASH_RELEASE: &str = include_str!("../../../lock-core/scripts/release.lua");
-const HASH_EXTEND: &str = include_str!("../../../lock-core/scripts/extend.lua");
+// RLock's scripts, as this project's library sends them.
+static HASH_ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/acquire.lua")));
+static HASH_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/release.lua")));
+static HASH_EXTEND: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/extend.lua")));
 /// The longest blocking of one BLPOP, well below the time after which an answer counts as lost.
 const BLOCK: Duration = Duration::from_secs(1);
-
-pub(super) fn cmd(words: &[&str]) -> Cmd {
-    let mut cmd = redis::cmd(words[0]);
-    for word in &words[1..] {
-        cmd.arg(word);
-    }
-    cmd
-}
 
 /// The list that has a lock's token while nobody holds it.
 fn token_key(key: &str) -> String {
@@ -50,11 +52,6 @@ pub(super) struct Steps {
     pub(super) recipe: &'static Recipe,
     pub(super) links: Links,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
-    compare_delete: Script,
-    compare_expire: Script,
-    hash_acquire: Script,
-    hash_release: Script,
-    hash_extend: Script,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
     /// A command has failed, in a recipe that renews nothing from then on.
@@ -71,11 +68,6 @@ impl Steps {
             recipe,
             links,
             events,
-            compare_delete: Script::new(COMPARE_DELETE),
-            compare_expire: Script::new(COMPARE_EXPIRE),
-            hash_acquire: Script::new(HASH_ACQUIRE),
-            hash_release: Script::new(HASH_RELEASE),
-            hash_extend: Script::new(HASH_EXTEND),
             made: Mutex::default(),
             renewer_ended: AtomicBool::new(false),
         }
@@ -94,52 +86,57 @@ impl Steps {
         };
         let px = whole_ms(lease).to_string();
         let sent = Instant::now();
-        if let Take::SetNxThenExpire(gap) = self.recipe.take {
-            let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
-            if set == 0 {
-                return Ok(None);
+        let set = cmd(&["SET", key, value, "PX", &px]);
+        let taken = match self.recipe.take {
+            Take::SetNxThenExpire(gap) => {
+                return self.take_then_expire(key, value, &px, gap).await;
             }
-            if !gap.is_zero() {
-                tokio::time::sleep(gap).await;
-            }
-            let expire = cmd(&["PEXPIRE", key, &px]);
-            // Until now the key had no lease at all: what was promised begins here.
-            let sent = Instant::now();
-            // The key is taken already: whatever goes wrong now leaves it taken.
-            return match self.links.query::<i64>(key, &expire).await {
-                Ok(_) => Ok(Some(sent)),
-                Err(e) => Err(Trouble::Lost(e.text())),
-            };
-        }
-        match self.recipe.take {
-            Take::Watch => {
-                let set = cmd(&["SET", key, value, "PX", &px]);
-                let taken = self.guarded(key, None, set).await?;
-                return Ok(taken.then_some(sent));
-            }
+            Take::Watch => self.guarded(key, None, set).await?,
             Take::Script => {
-                let script = &self.hash_acquire;
-                let left: Option<i64> = self.links.script(script, &[key], &[&px, value]).await?;
-                return Ok(left.is_none().then_some(sent));
+                let args = [&px, value];
+                let left: Option<i64> = self.links.script(&HASH_ACQUIRE, &[key], &args).await?;
+                left.is_none()
             }
-            _ => {}
+            other => {
+                let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
+                let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+                if reply.is_none() && other == Take::Steal {
+                    let sent = Instant::now();
+                    let reply: Option<String> = self.links.query(key, &set).await?;
+                    return Ok(reply.map(|_| sent));
+                }
+                if reply.is_some() && other == Take::ThenWait {
+                    let wait = cmd(&["WAIT", "1", "100"]);
+                    let _unread: i64 = self.links.query(key, &wait).await?;
+                }
+                reply.is_some()
+            }
+        };
+        Ok(taken.then_some(sent))
+    }
+
+    /// Takes the key in two steps.
+    async fn take_then_expire(
+        &self,
+        key: &str,
+        value: &str,
+        px: &str,
+        gap: Duration,
+    ) -> Result<Option<Instant>, Trouble> {
+        let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
+        if set == 0 {
+            return Ok(None);
         }
-        let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-        let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
-        match (reply, self.recipe.take) {
-            (Some(_), Take::ThenWait) => {
-                let wait = cmd(&["WAIT", "1", "100"]);
-                let _unread: i64 = self.links.query(key, &wait).await?;
-                Ok(Some(sent))
-            }
-            (Some(_), _) => Ok(Some(sent)),
-            (None, Take::Steal) => {
-                let sent = Instant::now();
-                let set = cmd(&["SET", key, value, "PX", &px]);
-                let reply: Option<String> = self.links.query(key, &set).await?;
-                Ok(reply.map(|_| sent))
-            }
-            (None, _) => Ok(None),
+        if !gap.is_zero() {
+            tokio::time::sleep(gap).await;
+        }
+        // Until now the key had no lease at all: what was promised begins here.
+        let sent = Instant::now();
+        let expire = cmd(&["PEXPIRE", key, px]);
+        // The key is taken already: whatever goes wrong now leaves it taken.
+        match self.links.query::<i64>(key, &expire).await {
+            Ok(_) => Ok(Some(sent)),
+            Err(e) => Err(Trouble::Lost(e.to_string())),
         }
     }
 
@@ -173,10 +170,8 @@ impl Steps {
         let token = token_key(key);
         let known = self.made.lock().expect("no panic").contains(key);
         if !known {
-            let made: i64 = self
-                .links
-                .query(key, &cmd(&["SETNX", &format!("{token}:made"), "1"]))
-                .await?;
+            let make = cmd(&["SETNX", &format!("{token}:made"), "1"]);
+            let made: i64 = self.links.query(key, &make).await?;
             if made == 1 {
                 let _: i64 = self.links.query(key, &cmd(&["RPUSH", &token, "1"])).await?;
             }
@@ -192,10 +187,8 @@ impl Steps {
             } else {
                 let seconds = format!("{:.3}", left.as_secs_f64());
                 let mut alone = self.links.alone(key).await?;
-                let popped = self
-                    .links
-                    .over(&mut alone, &cmd(&["BLPOP", &token, &seconds]))
-                    .await?;
+                let pop = cmd(&["BLPOP", &token, &seconds]);
+                let popped = self.links.over(&mut alone, &pop).await?;
                 self.links.keep(alone);
                 popped
             };
@@ -212,8 +205,8 @@ impl Steps {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
             Give::CompareAndDelete => {
-                let script = &self.compare_delete;
-                self.links.script::<i64>(script, &[key], &[value]).await?
+                let (keys, args) = ([key], [value]);
+                self.links.script(&COMPARE_DELETE, &keys, &args).await?
             }
             Give::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
             Give::Token => {
@@ -222,9 +215,8 @@ impl Steps {
             }
             Give::Script => {
                 let channel = format!("redisson_lock__channel:{{{key}}}");
-                let script = &self.hash_release;
                 let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
-                let freed: Option<i64> = self.links.script(script, &keys, &args).await?;
+                let freed: Option<i64> = self.links.script(&HASH_RELEASE, &keys, &args).await?;
                 freed.unwrap_or(0)
             }
             Give::Delete => self.links.query(key, &delete).await?,
@@ -250,15 +242,15 @@ impl Steps {
     ) -> Result<bool, Trouble> {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, Trouble> {
-            let script = &self.compare_expire;
-            let extended: i64 = self.links.script(script, &[key], &[value, &px]).await?;
+            let args = [value, &px];
+            let extended: i64 = self.links.script(&COMPARE_EXPIRE, &[key], &args).await?;
             Ok(extended == 1)
         };
         match self.recipe.extend {
             Extend::CompareAndExpire => compared().await,
             Extend::Script => {
-                let script = &self.hash_extend;
-                let held: i64 = self.links.script(script, &[key], &[&px, value]).await?;
+                let args = [&px, value];
+                let held: i64 = self.links.script(&HASH_EXTEND, &[key], &args).await?;
                 Ok(held == 1)
             }
             Extend::Expire => {
