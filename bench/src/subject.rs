@@ -139,10 +139,6 @@ pub trait LockClient: Send + Sync {
     fn kinds(&self) -> &[String] {
         &[]
     }
-    /// What it can do beside the least, where it says so ([`protocol`](crate::exec)); `None`: nothing is known of it.
-    fn features(&self) -> Option<&[String]> {
-        None
-    }
     /// What it says that it has.
     fn abilities(&self) -> Abilities {
         Abilities::default()

@@ -184,18 +184,6 @@ pub(super) struct WholeRound {
     pub(super) overlap: Option<String>,
 }
 
-impl WholeRound {
-    /// One that a driver ran by itself.
-    pub(super) fn said(round: Round, overlap: Option<String>) -> Self {
-        WholeRound { round, overlap }
-    }
-
-    /// Share of CPU time that the hypervisor took.
-    pub(super) fn steal(&self) -> f64 {
-        self.round.disturbance.steal
-    }
-}
-
 /// How a round ended.
 pub(super) enum Ended {
     Whole(Box<WholeRound>),

@@ -11,7 +11,7 @@ use tokio::{process::Child, sync::oneshot};
 
 use super::{
     client::{Answer, Op, Pending, Shared},
-    output::{LineError, Output, Stamped},
+    output::{Output, Stamped},
     process::ending,
 };
 use crate::{
@@ -42,10 +42,7 @@ pub(super) async fn run(
                     }
                 }
                 Ok(None) => break None,
-                Err(LineError::Io(e)) => break Some(format!("its output cannot be read: {e}")),
-                Err(LineError::TooLong(beginning)) => {
-                    break Some(format!("printed a line without an end, which begins `{beginning}`"));
-                }
+                Err(error) => break Some(error.to_string()),
             },
             _ = &mut stop => break None,
             status = child.wait(), if ended.is_none() => {
@@ -58,8 +55,7 @@ pub(super) async fn run(
     };
     let how = match (misbehaved, ended) {
         (Some(what), _) => {
-            let _ = child.start_kill();
-            let _ = child.wait().await;
+            let _ = child.kill().await;
             what
         }
         (None, Some(status)) => ending(status),
@@ -68,8 +64,7 @@ pub(super) async fn run(
             match tokio::time::timeout(DRAIN, child.wait()).await {
                 Ok(status) => ending(status),
                 Err(_) => {
-                    let _ = child.start_kill();
-                    let _ = child.wait().await;
+                    let _ = child.kill().await;
                     "closed its output and was ended".to_owned()
                 }
             }

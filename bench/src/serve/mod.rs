@@ -134,7 +134,7 @@ pub async fn serve(
                         biased;
                         answer = answer(client.as_ref().as_ref(), request) => answer,
                         // The call is dropped, which ends it in this language, and says nothing of what was sent.
-                        Ok(()) = cancelled => json!({"id": id, "unknown": {"error": "given up by its caller"}}),
+                        Ok(()) = cancelled => protocol::unknown(id, "given up by its caller"),
                     });
                 });
             }

@@ -12,8 +12,6 @@ use results::secrets::{redact, redact_all};
 
 use crate::subject::ConnectTo;
 
-pub use steps::STEPS;
-
 /// How a driver is to be tried. Shown without the target's password.
 #[derive(Clone)]
 pub struct ConformOptions {
@@ -84,9 +82,8 @@ pub struct Conformity {
 impl Conformity {
     /// Whether no step was broken.
     pub fn conforms(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| step.outcome != Outcome::Broken)
+        let broken = |step: &Step| step.outcome == Outcome::Broken;
+        !self.steps.iter().any(broken)
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::super::{
     log_tail,
-    output::{LineError, Output},
+    output::Output,
     process::{self, Started},
 };
 use crate::{
@@ -144,7 +144,7 @@ impl Raw {
 
     /// Whether an answer has come, without waiting.
     pub(super) fn has(&self, id: u64) -> bool {
-        self.replies.contains_key(&id) || (self.answered.contains(&id))
+        self.answered.contains(&id)
     }
 
     /// Takes one line; `None` when the time is over.
@@ -153,14 +153,8 @@ impl Raw {
             Err(_) => return None,
             Ok(Ok(Some(line))) => self.take(line.at, &line.text),
             Ok(Ok(None)) => self.over = true,
-            Ok(Err(LineError::TooLong(beginning))) => {
-                self.wrong.push(format!(
-                    "printed a line without an end, which begins `{beginning}`"
-                ));
-                self.over = true;
-            }
-            Ok(Err(LineError::Io(e))) => {
-                self.wrong.push(format!("its output cannot be read: {e}"));
+            Ok(Err(error)) => {
+                self.wrong.push(error.to_string());
                 self.over = true;
             }
         }
@@ -175,13 +169,11 @@ impl Raw {
             Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
         };
         let Some(asked_at) = self.asked.get(&id).copied() else {
-            self.wrong
-                .push(format!("answered an id that was never asked: `{shown}`"));
-            return;
+            let what = format!("answered an id that was never asked: `{shown}`");
+            return self.wrong.push(what);
         };
         if !self.answered.insert(id) {
-            self.wrong.push(format!("answered an id twice: `{shown}`"));
-            return;
+            return self.wrong.push(format!("answered an id twice: `{shown}`"));
         }
         let mut endings = endings.into_iter();
         let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
@@ -221,8 +213,7 @@ impl Raw {
 
     /// SIGKILL, and waits until it is gone.
     pub(super) async fn kill(&mut self) {
-        let _ = self.child.start_kill();
-        let _ = self.child.wait().await;
+        let _ = self.child.kill().await;
         self.over = true;
     }
 }

@@ -13,9 +13,7 @@ impl Trial<'_> {
         let grant = granted(&reply, "a free lock")?;
         let said = |field: &str| reply.body.get(field).filter(|value| !value.is_null());
         if let Some(token) = said("token")
-            && token
-                .as_u64()
-                .is_none_or(|token| i64::try_from(token).is_err())
+            && token.as_i64().is_none_or(|token| token < 0)
         {
             return Err(format!(
                 "the token {token} is no whole number from 0 to 2^63-1"

@@ -109,9 +109,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn owner_moves(&mut self) -> MaybeFound {
-        if !self.lists("owner_moves") {
-            return not_asked("the feature owner_moves is not listed");
-        }
+        self.needs("owner_moves")?;
         let (lock, grant) = self.granted(LONG_MS).await?;
         let request = json!({"op": "release", "grant": grant, "owner": "t1"});
         let reply = self.ask(A, request).await?;
@@ -123,13 +121,10 @@ impl Trial<'_> {
     }
 
     pub(super) async fn block(&mut self) -> MaybeFound {
-        if !self.lists("block") {
-            return not_asked("the feature block is not listed");
-        }
+        self.needs("block")?;
         const FOR_MS: u64 = 300;
-        let reply = self
-            .ask(A, json!({"op": "block", "for_ms": FOR_MS}))
-            .await?;
+        let request = json!({"op": "block", "for_ms": FOR_MS});
+        let reply = self.ask(A, request).await?;
         expect(&reply, &["ok"], "it was")?;
         let said_ns = reply.body.get("blocked_ns").and_then(Value::as_u64);
         let said_ms = said_ns.unwrap_or(0) / 1_000_000;
@@ -143,9 +138,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn cancel(&mut self) -> MaybeFound {
-        if !self.lists("cancel") {
-            return not_asked("the feature cancel is not listed");
-        }
+        self.needs("cancel")?;
         const WAIT_MS: u64 = 60_000;
         let (lock, held) = self.granted(LONG_MS).await?;
         let request = self.asking(&lock, "t0", WAIT_MS, Some(LONG_MS));
