@@ -537,7 +537,7 @@ mod tests {
             let plan = BenchPlan::new(url);
             let to = ConnectTo::new(url, "c1", 1, "");
             let mut shown = vec![error.to_string()];
-            // What is no URL of servers cannot be told from any other word.
+            // What is no URL of servers may be any other word.
             if url.starts_with("redis") {
                 shown.extend([format!("{plan:?}"), format!("{to:#?}")]);
             }

@@ -187,8 +187,8 @@ pub(crate) fn offers_load(workload: &str) -> bool {
 pub(crate) enum Line {
     /// Something that nobody asked for.
     Event(Object),
-    /// The answer to a request, with every ending that it has.
-    Reply(u64, Vec<(String, Value)>),
+    /// The answer to a request, with its ending; `None` if it has none, or several.
+    Reply(u64, Option<(String, Value)>),
 }
 
 /// A JSON object.
@@ -205,8 +205,9 @@ impl Line {
         let id = object.remove("id").and_then(|id| id.as_u64());
         let id = id.ok_or("printed a line with neither `id` nor `event`")?;
         let endings = object.into_iter();
-        let endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
-        Ok(Line::Reply(id, endings.collect()))
+        let mut endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
+        let first = endings.next();
+        Ok(Line::Reply(id, first.filter(|_| endings.next().is_none())))
     }
 }
 

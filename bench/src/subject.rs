@@ -183,7 +183,7 @@ pub(crate) fn is_shared(kind: &str) -> bool {
 }
 
 /// An acquire, as PROTOCOL's.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct AcquireRequest<'a> {
     /// The lock's name.
     pub lock: &'a str,

@@ -6,8 +6,7 @@
 //! `CLOCK_MONOTONIC`: `sent_mono_ns` beside a grant, `at_mono_ns` beside `extended` and `lost`. It is taken instead of the age where it
 //! lies between the call and the reading (it does not where driver and harness have different clocks); our own drivers give it.
 //!
-//! A driver that
-//! exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
+//! A driver that exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
 //! command, the line and the end of its log; whatever it had in flight is then unknown.
 
 mod client;

@@ -81,8 +81,8 @@ pub(super) async fn run(
 fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
-    let (id, endings) = match Line::parse(line).map_err(wrong)? {
-        Line::Reply(id, endings) => (id, endings),
+    let (id, ending) = match Line::parse(line).map_err(wrong)? {
+        Line::Reply(id, ending) => (id, ending),
         Line::Event(event) => {
             // An event that this version does not know is ignored, as unknown fields are; a known one must be whole.
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
@@ -100,9 +100,8 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             "answered an id that was never asked"
         }));
     };
-    let mut endings = endings.into_iter();
-    let (ending, body) = match (endings.next(), endings.next()) {
-        (Some(one), None) if op.endings().contains(&one.0.as_str()) => one,
+    let (ending, body) = match ending {
+        Some(one) if op.endings().contains(&one.0.as_str()) => one,
         _ => {
             let what = wrong(&format!(
                 "answered with an unknown ending (allowed: {})",

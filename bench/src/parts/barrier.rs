@@ -6,11 +6,12 @@
 //! once nobody refreshes it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::Share;
@@ -293,21 +294,17 @@ impl Drop for Barrier {
 
 /// The first fields in which two JSON objects differ, with their values.
 fn differing(one: &str, other: &str) -> String {
-    let read = |text| serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text).ok();
+    let read = |text| serde_json::from_str::<BTreeMap<String, Value>>(text).ok();
     let (Some(one), Some(other)) = (read(one), read(other)) else {
         return "they cannot be compared".to_owned();
     };
-    let null = serde_json::Value::Null;
-    let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let pairs = keys.into_iter().map(|key| {
-        let value =
-            |of: &BTreeMap<String, serde_json::Value>| of.get(key).unwrap_or(&null).to_string();
-        (key, value(&one), value(&other))
-    });
-    let words = pairs.filter(|(_, one, other)| one != other);
-    let words: Vec<String> = words
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let value = |of: &BTreeMap<String, Value>, key| of.get(key).unwrap_or(&Value::Null).to_string();
+    let pairs = keys
+        .into_iter()
+        .map(|key| (key, value(&one, key), value(&other, key)));
+    let words: Vec<String> = pairs
+        .filter(|(_, one, other)| one != other)
         .map(|(key, one, other)| format!("{key}: {one} and {other}"))
         .collect();
     words.join(", ")

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::{
-    common::{ByHand, Grants, Jitter, only_lock, try_again},
+    common::{ByHand, Grants, Own, only_lock, try_again},
     steps::COMPARE_DELETE,
 };
 use crate::{
-    links::{Links, Trouble, cmd},
+    links::{Trouble, cmd},
     protocol::whole_ms,
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
@@ -95,11 +95,8 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         client: Box::new(move |own| {
             Box::new(QuorumClient {
                 recipe,
-                links: own.links,
-                lease: own.lease,
-                identity: own.identity,
                 first: own.name.bytes().map(usize::from).sum(),
-                jitter: own.jitter,
+                own,
                 grants: Grants::default(),
             })
         }),
@@ -108,19 +105,16 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
 
 struct QuorumClient {
     recipe: &'static Recipe,
-    links: Links,
-    lease: Duration,
-    identity: String,
+    own: Own,
     /// The master with which a hoarder begins: names that differ in their number begin at different ones.
     first: usize,
-    jitter: Jitter,
     /// The key of each grant and the value in it.
     grants: Grants<(String, String)>,
 }
 
 impl QuorumClient {
     fn needed(&self) -> usize {
-        let servers = self.links.endpoints().len();
+        let servers = self.own.links.endpoints().len();
         match self.recipe.half {
             true => servers.div_ceil(2),
             false => servers / 2 + 1,
@@ -129,9 +123,9 @@ impl QuorumClient {
 
     /// Every master's answer; a hoarder asks one after the other, from its own first on.
     async fn ask_all(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
-        let endpoints = self.links.endpoints();
+        let endpoints = self.own.links.endpoints();
         if !self.recipe.hoards {
-            return join_all(endpoints.iter().map(|at| self.links.ask(at, set))).await;
+            return join_all(endpoints.iter().map(|at| self.own.links.ask(at, set))).await;
         }
         let mut answers = Vec::with_capacity(endpoints.len());
         for number in 0..endpoints.len() {
@@ -139,7 +133,7 @@ impl QuorumClient {
                 tokio::time::sleep(NEXT_MASTER).await;
             }
             let at = &endpoints[(self.first + number) % endpoints.len()];
-            answers.push(self.links.ask(at, set).await);
+            answers.push(self.own.links.ask(at, set).await);
         }
         answers
     }
@@ -147,8 +141,9 @@ impl QuorumClient {
     /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
     async fn give(&self, key: &str, value: &str) -> (usize, usize) {
         let (keys, args) = ([key], [value]);
-        let answers = self.links.endpoints().iter().map(|at| {
-            self.links
+        let answers = self.own.links.endpoints().iter().map(|at| {
+            self.own
+                .links
                 .script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args)
         });
         let answers = join_all(answers).await;
@@ -163,10 +158,10 @@ impl LockClient for QuorumClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let key = or_end!(only_lock(&request));
         let called = Instant::now();
-        let lease = request.lease.unwrap_or(self.lease);
+        let lease = request.lease.unwrap_or(self.own.lease);
         let px = whole_ms(lease).to_string();
         let number = self.grants.number();
-        let value = format!("{}-{number}", self.identity);
+        let value = format!("{}-{number}", self.own.identity);
         loop {
             let sent = Instant::now();
             let mut set = cmd(&["SET", key, &value, "NX", "PX", &px]);
@@ -197,7 +192,7 @@ impl LockClient for QuorumClient {
             let (_, silent) = self.give(key, &value).await;
             let pause = match self.recipe.hoards {
                 true => Duration::ZERO,
-                false => self.jitter.pause(),
+                false => self.own.jitter.pause(),
             };
             if !try_again(called, request.wait, pause).await {
                 // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
@@ -219,10 +214,10 @@ impl LockClient for QuorumClient {
     }
 
     fn watchdog(&self) -> Option<Duration> {
-        Some(self.lease)
+        Some(self.own.lease)
     }
 
     async fn commands(&self) -> Option<u64> {
-        Some(self.links.commands())
+        Some(self.own.links.commands())
     }
 }

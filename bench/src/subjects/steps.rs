@@ -10,11 +10,13 @@ use std::{
 };
 
 use redis::Cmd;
-use tokio::sync::mpsc;
 
-use super::recipe::{Extend, Give, Recipe, Renewal, Take};
+use super::{
+    common::Own,
+    recipe::{Extend, Give, Recipe, Renewal, Take},
+};
 use crate::{
-    links::{Links, Script, Trouble, cmd},
+    links::{Script, Trouble, cmd},
     protocol::whole_ms,
     subject::ClientEvent,
 };
@@ -47,11 +49,10 @@ fn token_key(key: &str) -> String {
     format!("{{{key}}}:token")
 }
 
-/// The connections of a client, and what it does on them.
+/// What a client has for itself, and what it does on its connections.
 pub(super) struct Steps {
     pub(super) recipe: &'static Recipe,
-    pub(super) links: Links,
-    pub(super) events: mpsc::UnboundedSender<ClientEvent>,
+    pub(super) own: Own,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
     /// A command has failed, in a recipe that renews nothing from then on.
@@ -59,15 +60,10 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(
-        recipe: &'static Recipe,
-        links: Links,
-        events: mpsc::UnboundedSender<ClientEvent>,
-    ) -> Self {
+    pub(super) fn new(recipe: &'static Recipe, own: Own) -> Self {
         Steps {
             recipe,
-            links,
-            events,
+            own,
             made: Mutex::default(),
             renewer_ended: AtomicBool::new(false),
         }
@@ -94,20 +90,20 @@ impl Steps {
             Take::Watch => self.guarded(key, None, set).await?,
             Take::Script => {
                 let args = [&px, value];
-                let left: Option<i64> = self.links.script(&HASH_ACQUIRE, &[key], &args).await?;
+                let left: Option<i64> = self.own.links.script(&HASH_ACQUIRE, &[key], &args).await?;
                 left.is_none()
             }
             other => {
                 let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-                let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+                let reply: Option<String> = self.own.links.query(key, &set_nx_px).await?;
                 if reply.is_none() && other == Take::Steal {
                     let sent = Instant::now();
-                    let reply: Option<String> = self.links.query(key, &set).await?;
+                    let reply: Option<String> = self.own.links.query(key, &set).await?;
                     return Ok(reply.map(|_| sent));
                 }
                 if reply.is_some() && other == Take::ThenWait {
                     let wait = cmd(&["WAIT", "1", "100"]);
-                    let _unread: i64 = self.links.query(key, &wait).await?;
+                    let _unread: i64 = self.own.links.query(key, &wait).await?;
                 }
                 reply.is_some()
             }
@@ -123,7 +119,11 @@ impl Steps {
         px: &str,
         gap: Duration,
     ) -> Result<Option<Instant>, Trouble> {
-        let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
+        let set: i64 = self
+            .own
+            .links
+            .query(key, &cmd(&["SETNX", key, value]))
+            .await?;
         if set == 0 {
             return Ok(None);
         }
@@ -134,7 +134,7 @@ impl Steps {
         let sent = Instant::now();
         let expire = cmd(&["PEXPIRE", key, px]);
         // The key is taken already: whatever goes wrong now leaves it taken.
-        match self.links.query::<i64>(key, &expire).await {
+        match self.own.links.query::<i64>(key, &expire).await {
             Ok(_) => Ok(Some(sent)),
             Err(e) => Err(Trouble::Lost(e.to_string())),
         }
@@ -147,17 +147,20 @@ impl Steps {
         expected: Option<&str>,
         change: Cmd,
     ) -> Result<bool, Trouble> {
-        let mut alone = self.links.alone(key).await?;
-        self.links.over(&mut alone, &cmd(&["WATCH", key])).await?;
-        let found = self.links.over(&mut alone, &cmd(&["GET", key])).await?;
+        let mut alone = self.own.links.alone(key).await?;
+        self.own
+            .links
+            .over(&mut alone, &cmd(&["WATCH", key]))
+            .await?;
+        let found = self.own.links.over(&mut alone, &cmd(&["GET", key])).await?;
         let found: Option<String> = found.and_then(|value| redis::from_redis_value(value).ok());
         if found.as_deref() != expected {
-            self.links.over(&mut alone, &cmd(&["UNWATCH"])).await?;
-            self.links.keep(alone);
+            self.own.links.over(&mut alone, &cmd(&["UNWATCH"])).await?;
+            self.own.links.keep(alone);
             return Ok(false);
         }
-        let done = self.links.commit(&mut alone, change).await?;
-        self.links.keep(alone);
+        let done = self.own.links.commit(&mut alone, change).await?;
+        self.own.links.keep(alone);
         Ok(done)
     }
 
@@ -171,9 +174,13 @@ impl Steps {
         let known = self.made.lock().expect("no panic").contains(key);
         if !known {
             let make = cmd(&["SETNX", &format!("{token}:made"), "1"]);
-            let made: i64 = self.links.query(key, &make).await?;
+            let made: i64 = self.own.links.query(key, &make).await?;
             if made == 1 {
-                let _: i64 = self.links.query(key, &cmd(&["RPUSH", &token, "1"])).await?;
+                let _: i64 = self
+                    .own
+                    .links
+                    .query(key, &cmd(&["RPUSH", &token, "1"]))
+                    .await?;
             }
             self.made.lock().expect("no panic").insert(key.to_owned());
         }
@@ -183,13 +190,13 @@ impl Steps {
             let sent = Instant::now();
             // Zero would block for ever.
             let popped = if left < Duration::from_millis(1) {
-                self.links.query(key, &cmd(&["LPOP", &token])).await?
+                self.own.links.query(key, &cmd(&["LPOP", &token])).await?
             } else {
                 let seconds = format!("{:.3}", left.as_secs_f64());
-                let mut alone = self.links.alone(key).await?;
+                let mut alone = self.own.links.alone(key).await?;
                 let pop = cmd(&["BLPOP", &token, &seconds]);
-                let popped = self.links.over(&mut alone, &pop).await?;
-                self.links.keep(alone);
+                let popped = self.own.links.over(&mut alone, &pop).await?;
+                self.own.links.keep(alone);
                 popped
             };
             match popped {
@@ -206,27 +213,27 @@ impl Steps {
         let deleted = match self.recipe.give {
             Give::CompareAndDelete => {
                 let (keys, args) = ([key], [value]);
-                self.links.script(&COMPARE_DELETE, &keys, &args).await?
+                self.own.links.script(&COMPARE_DELETE, &keys, &args).await?
             }
             Give::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
             Give::Token => {
                 let push = cmd(&["RPUSH", &token_key(key), "1"]);
-                i64::from(self.links.query::<i64>(key, &push).await? > 0)
+                i64::from(self.own.links.query::<i64>(key, &push).await? > 0)
             }
             Give::Script => {
                 let channel = format!("redisson_lock__channel:{{{key}}}");
                 let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
-                let freed: Option<i64> = self.links.script(&HASH_RELEASE, &keys, &args).await?;
+                let freed: Option<i64> = self.own.links.script(&HASH_RELEASE, &keys, &args).await?;
                 freed.unwrap_or(0)
             }
-            Give::Delete => self.links.query(key, &delete).await?,
+            Give::Delete => self.own.links.query(key, &delete).await?,
             Give::GetThenDelete(gap) => {
-                let found: Option<String> = self.links.query(key, &cmd(&["GET", key])).await?;
+                let found: Option<String> = self.own.links.query(key, &cmd(&["GET", key])).await?;
                 if found.as_deref() != Some(value) {
                     return Ok(false);
                 }
                 tokio::time::sleep(gap).await;
-                self.links.query(key, &delete).await?
+                self.own.links.query(key, &delete).await?
             }
             Give::Nothing => 1,
         };
@@ -243,18 +250,26 @@ impl Steps {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, Trouble> {
             let args = [value, &px];
-            let extended: i64 = self.links.script(&COMPARE_EXPIRE, &[key], &args).await?;
+            let extended: i64 = self
+                .own
+                .links
+                .script(&COMPARE_EXPIRE, &[key], &args)
+                .await?;
             Ok(extended == 1)
         };
         match self.recipe.extend {
             Extend::CompareAndExpire => compared().await,
             Extend::Script => {
                 let args = [&px, value];
-                let held: i64 = self.links.script(&HASH_EXTEND, &[key], &args).await?;
+                let held: i64 = self.own.links.script(&HASH_EXTEND, &[key], &args).await?;
                 Ok(held == 1)
             }
             Extend::Expire => {
-                let extended: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
+                let extended: i64 = self
+                    .own
+                    .links
+                    .query(key, &cmd(&["PEXPIRE", key, &px]))
+                    .await?;
                 Ok(extended == 1)
             }
             Extend::OrTakeAgain => {
@@ -262,7 +277,7 @@ impl Steps {
                     return Ok(true);
                 }
                 let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-                let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+                let reply: Option<String> = self.own.links.query(key, &set_nx_px).await?;
                 Ok(reply.is_some())
             }
             Extend::Nothing => Ok(true),
@@ -280,7 +295,7 @@ impl Steps {
     ) {
         let mut sure_until = sent + lease;
         let lost = |reason: &str| {
-            let _ = self.events.send(ClientEvent::Lost {
+            let _ = self.own.events.send(ClientEvent::Lost {
                 grant: grant.clone(),
                 reason: reason.to_owned(),
                 at: Instant::now(),
@@ -297,7 +312,7 @@ impl Steps {
             match extended.await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;
-                    let _ = self.events.send(ClientEvent::Extended {
+                    let _ = self.own.events.send(ClientEvent::Extended {
                         grant: grant.clone(),
                         lease,
                         sent_at: Some(sent_at),

@@ -10,6 +10,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use results::secrets::{redact, redact_all};
 
+use super::PipeCost;
 use crate::subject::ConnectTo;
 
 /// How a driver is to be tried. Shown without the target's password.
@@ -75,8 +76,8 @@ pub struct Conformity {
     pub library: String,
     /// Every step, in order.
     pub steps: Vec<Step>,
-    /// Median and 99th percentile of a round trip through the pipe that asks no server.
-    pub pipe: Option<(Duration, Duration)>,
+    /// A round trip through the pipe that asks no server.
+    pub pipe: Option<PipeCost>,
 }
 
 impl Conformity {

@@ -163,9 +163,9 @@ impl Raw {
 
     fn take(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
-        let (id, endings) = match Line::parse(line) {
+        let (id, ending) = match Line::parse(line) {
             Ok(Line::Event(event)) => return self.events.push(event),
-            Ok(Line::Reply(id, endings)) => (id, endings),
+            Ok(Line::Reply(id, ending)) => (id, ending),
             Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
         };
         let Some(asked_at) = self.asked.get(&id).copied() else {
@@ -175,21 +175,15 @@ impl Raw {
         if !self.answered.insert(id) {
             return self.wrong.push(format!("answered an id twice: `{shown}`"));
         }
-        let mut endings = endings.into_iter();
-        let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
+        let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");
             self.spoilt.insert(id, what.clone());
             self.wrong.push(what);
             return;
         };
-        self.replies.insert(
-            id,
-            Reply {
-                took: at.saturating_duration_since(asked_at),
-                ending,
-                body,
-            },
-        );
+        let took = at.saturating_duration_since(asked_at);
+        let reply = Reply { took, ending, body };
+        self.replies.insert(id, reply);
     }
 
     /// How it ended, with the end of its log.

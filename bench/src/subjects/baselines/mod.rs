@@ -508,12 +508,8 @@ impl Keeper {
             if broke {
                 return self.lost(&held, "the connection that held it has ended");
             }
-            let (
-                Belief {
-                    sure_until, ends, ..
-                },
-                sent,
-            ) = (held.belief(), Instant::now());
+            let (sent, belief) = (Instant::now(), held.belief());
+            let (sure_until, ends) = (belief.sure_until, belief.ends);
             if ends.is_some_and(|ends| ends <= sent) {
                 return self.gives(&held).await;
             }

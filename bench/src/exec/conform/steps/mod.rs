@@ -3,7 +3,6 @@
 mod grants;
 mod hello;
 mod leases;
-mod load;
 mod requests;
 mod rules;
 
