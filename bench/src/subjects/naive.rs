@@ -15,9 +15,7 @@ use async_trait::async_trait;
 
 use super::{
     common::{ByHand, Grants, only_lock, try_again},
-    recipe::{
-        Begins, Enters, GivenUp, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits,
-    },
+    recipe::{Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
     steps::Steps,
 };
 use crate::{
@@ -282,7 +280,7 @@ impl LockClient for NaiveClient {
         }
         let lease = request.lease.unwrap_or(self.steps.own.lease);
         let value = format!("{}-{number}", self.steps.own.identity);
-        let goes_on = (recipe.given_up == GivenUp::GoesOn).then(|| GoesOn {
+        let goes_on = recipe.goes_on.then(|| GoesOn {
             steps: self.steps.clone(),
             key: key.to_owned(),
             value: value.clone(),
@@ -335,9 +333,9 @@ impl LockClient for NaiveClient {
             token,
             returned_at: None,
             lease: None,
-            sent_at: Some(match recipe.begins {
-                Begins::AtSending => sent,
-                Begins::AtReply => Instant::now(),
+            sent_at: Some(match recipe.from_reply {
+                true => Instant::now(),
+                false => sent,
             }),
         }
     }
