@@ -43,9 +43,8 @@ pub(super) struct Raw {
     next_id: u64,
     asked: BTreeMap<u64, Instant>,
     answered: BTreeSet<u64>,
-    replies: BTreeMap<u64, Reply>,
-    /// Answers without one ending, by the request.
-    spoilt: BTreeMap<u64, String>,
+    /// By the request; the error is what is wrong with an answer without one ending.
+    replies: BTreeMap<u64, Result<Reply, String>>,
     pub(super) events: Vec<Object>,
     /// What it did that no driver may, line by line.
     pub(super) wrong: Vec<String>,
@@ -69,7 +68,6 @@ impl Raw {
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             replies: BTreeMap::new(),
-            spoilt: BTreeMap::new(),
             events: Vec::new(),
             wrong: Vec::new(),
             over: false,
@@ -108,11 +106,8 @@ impl Raw {
         let deadline = tokio::time::Instant::now() + within;
         loop {
             if let Some(reply) = self.replies.remove(&id) {
-                return Ok(reply);
-            }
-            // A line that answers it in no way the protocol has: nothing better will come.
-            if let Some(wrong) = self.spoilt.remove(&id) {
-                return Err(format!("{wrong}{}", log_tail(self.to.log.as_ref())));
+                // A line that answers it in no way the protocol has: nothing better will come.
+                return reply.map_err(|wrong| format!("{wrong}{}", log_tail(self.to.log.as_ref())));
             }
             if self.over {
                 return Err(self.ended().await);
@@ -177,13 +172,13 @@ impl Raw {
         }
         let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");
-            self.spoilt.insert(id, what.clone());
+            self.replies.insert(id, Err(what.clone()));
             self.wrong.push(what);
             return;
         };
         let took = at.saturating_duration_since(asked_at);
         let reply = Reply { took, ending, body };
-        self.replies.insert(id, reply);
+        self.replies.insert(id, Ok(reply));
     }
 
     /// How it ended, with the end of its log.

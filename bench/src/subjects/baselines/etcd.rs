@@ -227,11 +227,6 @@ impl Store for Etcd {
     }
 }
 
-/// The key of a hold, as the lock API names it.
-fn key_of(want: &Want<'_>, lease: i64) -> String {
-    format!("{}/{lease:x}", want.key)
-}
-
 impl Etcd {
     fn taken(&self, key: impl Into<Vec<u8>>, leased: Leased, revision: i64) -> Taken {
         let last = leased.lease.map_or_else(Instant::now, |lease| lease.last);
@@ -293,7 +288,7 @@ impl Etcd {
     /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no such call.
     async fn try_once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
-        let key = key_of(want, leased.id());
+        let key = format!("{}/{:x}", want.key, leased.id());
         let first = GetOptions::new()
             .with_prefix()
             .with_sort(SortTarget::Create, SortOrder::Ascend)
