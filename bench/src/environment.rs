@@ -1,7 +1,8 @@
 //! This machine, as the [`Environment`] that is kept with a run.
 
-use std::fs;
+use std::{ffi::OsStr, fs};
 
+use nix::sys::utsname::{UtsName, uname};
 use results::run::Environment;
 
 /// Compiler and profile, as the build recorded them.
@@ -37,23 +38,19 @@ impl Ticks {
 /// Reads the machine now, before anything is measured. What cannot be read stays empty or zero.
 pub fn watch() -> Watch {
     let load = load_average();
-    let uname = nix::sys::utsname::uname().ok();
-    let text = |part: Option<&std::ffi::OsStr>| {
-        part.map(|s| s.to_string_lossy().into_owned())
-            .unwrap_or_default()
+    let uname = uname().ok();
+    let text = |part: fn(&UtsName) -> &OsStr| {
+        let part = uname.as_ref().map(part).unwrap_or_default();
+        part.to_string_lossy().into_owned()
     };
     Watch {
         environment: Environment {
-            host: text(uname.as_ref().map(|u| u.nodename())),
+            host: text(UtsName::nodename),
             cpu: field("/proc/cpuinfo", "model name"),
             cores: std::thread::available_parallelism()
                 .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             memory_bytes: memory_bytes(),
-            kernel: format!(
-                "{} {}",
-                text(uname.as_ref().map(|u| u.sysname())),
-                text(uname.as_ref().map(|u| u.release()))
-            ),
+            kernel: format!("{} {}", text(UtsName::sysname), text(UtsName::release)),
             rustc: RUSTC.to_owned(),
             load_average: [load, load],
             ..Environment::default()
@@ -83,11 +80,8 @@ fn field(path: &str, name: &str) -> String {
 
 fn memory_bytes() -> u64 {
     let total = field("/proc/meminfo", "MemTotal");
-    let kib: u64 = total
-        .split_whitespace()
-        .next()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0);
+    let kib = total.split_whitespace().next();
+    let kib: u64 = kib.and_then(|n| n.parse().ok()).unwrap_or(0);
     kib * 1024
 }
 

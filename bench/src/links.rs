@@ -24,19 +24,20 @@ use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 const NO_SCRIPT: &str = "the server does not have the script";
 
 /// Why a command has no answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Trouble {
     /// It certainly did not run.
+    #[error("{0}")]
     Refused(String),
     /// It may have run.
+    #[error("{0}")]
     Lost(String),
 }
 
 impl Trouble {
-    pub(crate) fn text(self) -> String {
-        match self {
-            Trouble::Refused(text) | Trouble::Lost(text) => text,
-        }
+    /// The same of what leaves nothing behind, whether it ran or not.
+    pub(crate) fn refused(self) -> Self {
+        Trouble::Refused(self.to_string())
     }
 }
 
@@ -58,25 +59,26 @@ impl From<Trouble> for ReleaseEnd {
     }
 }
 
+/// A command of these words.
+pub(crate) fn cmd(words: &[&str]) -> Cmd {
+    let mut cmd = redis::cmd(words[0]);
+    cmd.arg(&words[1..]);
+    cmd
+}
+
 /// A script, sent by its digest and in full only to a server that does not have it.
 #[derive(Debug)]
 pub(crate) struct Script {
-    inner: redis::Script,
+    digest: String,
     source: &'static str,
 }
 
 impl Script {
     pub(crate) fn new(source: &'static str) -> Self {
         Script {
-            inner: redis::Script::new(source),
+            digest: redis::Script::new(source).get_hash().to_owned(),
             source,
         }
-    }
-
-    fn with(verb: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
-        let mut cmd = redis::cmd(verb);
-        cmd.arg(script).arg(keys.len()).arg(keys).arg(args);
-        cmd
     }
 }
 
@@ -168,16 +170,9 @@ impl Links {
             match self.query_at(&address, cmd).await {
                 // A redirection says that nothing ran, so asking elsewhere is no resending.
                 Err(e) if e.redirect_node().is_some() => {
-                    if let Err(e) = self.learn_slots().await {
-                        return Err(refused(e));
-                    }
+                    self.learn_slots().await.map_err(refused)?;
                 }
-                Err(e) => return Err(self.trouble(&address, e)),
-                Ok(value) => {
-                    return redis::from_redis_value(value).map_err(|e| {
-                        Trouble::Lost(format!("{address} gave a strange answer: {e}"))
-                    });
-                }
+                answer => return self.understood(&address, answer),
             }
         }
         Err(Trouble::Refused(format!(
@@ -192,19 +187,15 @@ impl Links {
         keys: &[&str],
         args: &[&str],
     ) -> Result<T, Trouble> {
-        self.script_to(None, script, keys, args).await
+        self.script_at(None, script, keys, args).await
     }
 
     /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
     /// instead it is closed, whatever it was waiting for.
     pub(crate) async fn alone(&self, key: &str) -> Result<Alone, Trouble> {
         let address = self.owner_of(key).await.map_err(refused)?;
-        let spare = self
-            .spare
-            .lock()
-            .expect("no panic")
-            .get_mut(&address)
-            .and_then(Vec::pop);
+        let spare = |all: &mut BTreeMap<_, Vec<_>>| all.get_mut(&address)?.pop();
+        let spare = spare(&mut self.spare.lock().expect("no panic"));
         let connection = match spare {
             Some(connection) => connection,
             None => {
@@ -220,11 +211,9 @@ impl Links {
 
     /// Takes back a connection on which nothing is under way.
     pub(crate) fn keep(&self, alone: Alone) {
-        let mut spare = self.spare.lock().expect("no panic");
-        spare
-            .entry(alone.address)
-            .or_default()
-            .push(alone.connection);
+        let mut all = self.spare.lock().expect("no panic");
+        let spare = all.entry(alone.address).or_default();
+        spare.push(alone.connection);
     }
 
     /// Sends a command over a connection of the caller's own.
@@ -261,42 +250,41 @@ impl Links {
         address: &str,
         cmd: &Cmd,
     ) -> Result<T, Trouble> {
-        match self.query_at(address, cmd).await {
-            Ok(value) => redis::from_redis_value(value)
-                .map_err(|e| Trouble::Lost(format!("{address} gave a strange answer: {e}"))),
-            Err(e) => Err(self.trouble(address, e)),
-        }
+        let answer = self.query_at(address, cmd).await;
+        self.understood(address, answer)
     }
 
-    /// Runs a script at one address.
-    pub(crate) async fn script_at<T: FromRedisValue>(
+    fn understood<T: FromRedisValue>(
         &self,
         address: &str,
-        script: &Script,
-        key: &str,
-        args: &[&str],
+        answer: Result<Value, RedisError>,
     ) -> Result<T, Trouble> {
-        self.script_to(Some(address), script, &[key], args).await
+        let value = answer.map_err(|e| self.trouble(address, e))?;
+        redis::from_redis_value(value)
+            .map_err(|e| Trouble::Lost(format!("{address} gave a strange answer: {e}")))
     }
 
-    async fn script_to<T: FromRedisValue>(
+    /// Runs a script at one address, else at the server that has its keys.
+    pub(crate) async fn script_at<T: FromRedisValue>(
         &self,
         address: Option<&str>,
         script: &Script,
         keys: &[&str],
         args: &[&str],
     ) -> Result<T, Trouble> {
-        let digest = script.inner.get_hash();
-        let mut cmd = Script::with("EVALSHA", digest, keys, args);
+        let with = |verb: &str, script: &str| {
+            let mut cmd = cmd(&[verb, script]);
+            cmd.arg(keys.len()).arg(keys).arg(args);
+            cmd
+        };
+        let mut cmd = with("EVALSHA", &script.digest);
         loop {
             let answer = match address {
                 Some(address) => self.ask(address, &cmd).await,
                 None => self.query(keys[0], &cmd).await,
             };
             match answer {
-                Err(Trouble::Refused(why)) if why == NO_SCRIPT => {
-                    cmd = Script::with("EVAL", script.source, keys, args);
-                }
+                Err(Trouble::Refused(why)) if why == NO_SCRIPT => cmd = with("EVAL", script.source),
                 answer => return answer,
             }
         }
@@ -307,15 +295,13 @@ impl Links {
         match self.topology_kind() {
             TopologyKind::Sentinel => {
                 let mut nodes = vec![self.find_master().await?];
-                let mut cmd = redis::cmd("SENTINEL");
-                cmd.arg("REPLICAS").arg(self.master_name());
+                let cmd = cmd(&["SENTINEL", "REPLICAS", self.master_name()]);
                 let replicas = self.first_answer(&cmd).await?;
                 let replicas: Vec<BTreeMap<String, String>> = redis::from_redis_value(replicas)?;
-                nodes.extend(
-                    replicas
-                        .iter()
-                        .filter_map(|r| Some(format!("{}:{}", r.get("ip")?, r.get("port")?))),
-                );
+                let address = |r: &BTreeMap<String, String>| {
+                    Some(format!("{}:{}", r.get("ip")?, r.get("port")?))
+                };
+                nodes.extend(replicas.iter().filter_map(address));
                 Ok(nodes)
             }
             TopologyKind::Cluster => {
@@ -330,14 +316,9 @@ impl Links {
     }
 
     async fn query_at(&self, address: &str, cmd: &Cmd) -> Result<Value, RedisError> {
-        let mut connection = self.connection(address).await.map_err(|e| {
-            // Not connected means not sent, whatever the connecting itself ran into.
-            RedisError::from((
-                ErrorKind::InvalidClientConfig,
-                "cannot connect",
-                format!("{address}: {e}"),
-            ))
-        })?;
+        // Not connected means not sent, whatever the connecting itself ran into.
+        let not_sent = |e| nowhere("cannot connect", format!("{address}: {e}"));
+        let mut connection = self.connection(address).await.map_err(not_sent)?;
         self.commands.fetch_add(1, Ordering::Relaxed);
         connection
             .send_packed_command(cmd)
@@ -346,23 +327,15 @@ impl Links {
     }
 
     async fn connection(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
-        if let Some(connection) = self
-            .known
-            .read()
-            .expect("no panic")
-            .connections
-            .get(address)
-        {
-            return Ok(connection.clone());
+        let known = |known: &Known| known.connections.get(address).cloned();
+        if let Some(connection) = known(&self.known.read().expect("no panic")) {
+            return Ok(connection);
         }
         let fresh = self.dial(address).await?;
         let mut known = self.known.write().expect("no panic");
         // Two callers may have dialled at once: the first one's connection is everybody's.
-        Ok(known
-            .connections
-            .entry(address.to_owned())
-            .or_insert(fresh)
-            .clone())
+        let kept = known.connections.entry(address.to_owned());
+        Ok(kept.or_insert(fresh).clone())
     }
 
     async fn dial(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
@@ -406,26 +379,23 @@ impl Links {
     /// What an error means, and what is to be forgotten because of it.
     fn trouble(&self, address: &str, error: RedisError) -> Trouble {
         let text = format!("{address}: {error}");
-        if error.is_connection_dropped() || error.is_unrecoverable_error() {
-            let mut known = self.known.write().expect("no panic");
+        let kind = error.kind();
+        let broken = error.is_connection_dropped() || error.is_unrecoverable_error();
+        let elsewhere = matches!(kind, ErrorKind::Extension | ErrorKind::InvalidClientConfig);
+        let mut known = self.known.write().expect("no panic");
+        if broken {
             known.connections.remove(address);
-            known.master = None;
+        }
+        if broken || elsewhere {
             known.slots.clear();
         }
-        match error.kind() {
+        if broken || elsewhere || kind == ErrorKind::Server(ServerErrorKind::ReadOnly) {
+            known.master = None;
+        }
+        match kind {
             ErrorKind::Server(ServerErrorKind::NoScript) => Trouble::Refused(NO_SCRIPT.into()),
-            ErrorKind::Server(kind) => {
-                if kind == ServerErrorKind::ReadOnly {
-                    self.known.write().expect("no panic").master = None;
-                }
-                Trouble::Refused(text)
-            }
-            ErrorKind::Extension | ErrorKind::InvalidClientConfig => {
-                let mut known = self.known.write().expect("no panic");
-                known.master = None;
-                known.slots.clear();
-                Trouble::Refused(text)
-            }
+            ErrorKind::Server(_) => Trouble::Refused(text),
+            _ if elsewhere => Trouble::Refused(text),
             _ => Trouble::Lost(text),
         }
     }
@@ -444,13 +414,8 @@ impl Links {
                     return Ok(owner);
                 }
                 self.learn_slots().await?;
-                self.slot_owner(slot).ok_or_else(|| {
-                    RedisError::from((
-                        ErrorKind::InvalidClientConfig,
-                        "no server has the slot",
-                        slot.to_string(),
-                    ))
-                })
+                let owner = self.slot_owner(slot);
+                owner.ok_or_else(|| nowhere("no server has the slot", slot.to_string()))
             }
             _ => Ok(self.endpoints[0].clone()),
         }
@@ -464,8 +429,7 @@ impl Links {
     }
 
     async fn find_master(&self) -> Result<String, RedisError> {
-        let mut cmd = redis::cmd("SENTINEL");
-        cmd.arg("GET-MASTER-ADDR-BY-NAME").arg(self.master_name());
+        let cmd = cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master_name()]);
         let answer = self.first_answer(&cmd).await?;
         let (host, port): (String, String) = redis::from_redis_value(answer)?;
         let master = format!("{host}:{port}");
@@ -474,10 +438,8 @@ impl Links {
     }
 
     async fn learn_slots(&self) -> Result<(), RedisError> {
-        let mut slots: Vec<(u16, u16, String)> = self
-            .slot_ranges()
-            .await?
-            .into_iter()
+        let masters = self.slot_ranges().await?.into_iter();
+        let mut slots: Vec<(u16, u16, String)> = masters
             .filter_map(|(first, last, nodes)| Some((first, last, nodes.into_iter().next()?)))
             .collect();
         slots.sort();
@@ -487,9 +449,8 @@ impl Links {
 
     /// CLUSTER SLOTS: first, last, and the servers, master first.
     async fn slot_ranges(&self) -> Result<Vec<(u16, u16, Vec<String>)>, RedisError> {
-        let mut cmd = redis::cmd("CLUSTER");
-        cmd.arg("SLOTS");
-        let answer: Vec<Vec<Value>> = redis::from_redis_value(self.first_answer(&cmd).await?)?;
+        let answer = self.first_answer(&cmd(&["CLUSTER", "SLOTS"])).await?;
+        let answer: Vec<Vec<Value>> = redis::from_redis_value(answer)?;
         let mut ranges = Vec::new();
         for range in answer {
             let mut parts = range.into_iter();
@@ -530,11 +491,8 @@ impl Links {
         for address in addresses {
             match self.query_at(&address, cmd).await {
                 Ok(Value::Nil) => {
-                    last = Some(RedisError::from((
-                        ErrorKind::InvalidClientConfig,
-                        "no such master",
-                        format!("{address} does not know `{}`", self.master_name()),
-                    )));
+                    let why = format!("{address} does not know `{}`", self.master_name());
+                    last = Some(nowhere("no such master", why));
                 }
                 Ok(value) => return Ok(value),
                 Err(e) => {
@@ -548,6 +506,11 @@ impl Links {
         }
         Err(last.expect("a target has at least one address"))
     }
+}
+
+/// There is no server to send to.
+fn nowhere(what: &'static str, why: String) -> RedisError {
+    RedisError::from((ErrorKind::InvalidClientConfig, what, why))
 }
 
 /// Finding the server failed: the command was not sent.
@@ -574,7 +537,7 @@ mod tests {
             let plan = BenchPlan::new(url);
             let to = ConnectTo::new(url, "c1", 1, "");
             let mut shown = vec![error.to_string()];
-            // What is no URL of servers cannot be told from any other word.
+            // What is no URL of servers may be any other word.
             if url.starts_with("redis") {
                 shown.extend([format!("{plan:?}"), format!("{to:#?}")]);
             }

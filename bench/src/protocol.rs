@@ -6,6 +6,7 @@ use lock_core::{Target, TopologyKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
+use serde_with::skip_serializing_none;
 
 use crate::{
     inside::LoadRequest,
@@ -27,76 +28,55 @@ const WORKLOADS: [(&str, &str); 3] = [
 ];
 
 /// A request as it is on the wire. Fields that an operation does not use are absent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Request {
     /// Names the answer; never used again in this process.
     pub(crate) id: u64,
     pub(crate) op: String,
     /// The version that the sender speaks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) protocol: Option<u64>,
     /// `hello`: the URL of the servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
     /// `hello`: this client's name in the record.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<String>,
     /// `hello`: for what the driver draws at random.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
     /// `hello`: what the harness asks for beside the target.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) options: Option<Options>,
     /// `acquire`: its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
     /// `acquire` of the kind `multi`: the names; `load`: how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) locks: Option<Locks>,
     /// One of those in hello.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
     /// `acquire`: the caller inside the client; absent: somebody new. `release`, `extend`: who does it; absent: who acquired.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
     /// `acquire`: the longest wait; 0: one try; absent: no bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wait_ms: Option<u64>,
     /// The lease; absent: the library renews it until it is released.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
     /// `acquire` of a semaphore: how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permits: Option<u32>,
     /// `release`, `extend`, `held`: which.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grant: Option<String>,
     /// `cancel`: the `id` of the request that its caller gives up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) of: Option<u64>,
     /// `block`: for how long.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) for_ms: Option<u64>,
     /// `load`: `cycles`, `contended` or `chain`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<String>,
     /// `load`: how many at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tasks: Option<u32>,
     /// `load`: for so long nothing is counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warmup_ms: Option<u64>,
     /// `load`: the window that is counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) measure_ms: Option<u64>,
     /// `load`: how long each holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold_us: Option<u64>,
     /// `load`: the pause after a release.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) think_us: Option<u64>,
     /// What a load's lock names begin with; a driver may choose its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
 }
 
@@ -111,13 +91,12 @@ pub(crate) enum Locks {
 }
 
 /// What the harness asks of a driver beside the target. A driver may ignore all of it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Options {
     /// As the library's own option is written; absent: the library's own default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) durability: Option<String>,
     /// Lease of renewed locks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watchdog_ms: Option<u64>,
 }
 
@@ -208,8 +187,8 @@ pub(crate) fn offers_load(workload: &str) -> bool {
 pub(crate) enum Line {
     /// Something that nobody asked for.
     Event(Object),
-    /// The answer to a request, with every ending that it has.
-    Reply(u64, Vec<(String, Value)>),
+    /// The answer to a request, with its ending; `None` if it has none, or several.
+    Reply(u64, Option<(String, Value)>),
 }
 
 /// A JSON object.
@@ -226,16 +205,17 @@ impl Line {
         let id = object.remove("id").and_then(|id| id.as_u64());
         let id = id.ok_or("printed a line with neither `id` nor `event`")?;
         let endings = object.into_iter();
-        let endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
-        Ok(Line::Reply(id, endings.collect()))
+        let mut endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
+        let first = endings.next();
+        Ok(Line::Reply(id, first.filter(|_| endings.next().is_none())))
     }
 }
 
 /// `ok` to a hello: what a driver says of itself.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct HelloReply {
-    #[serde(skip_serializing_if = "Option::is_none")]
     /// The version that the driver speaks in this process.
     pub(crate) protocol: Option<u64>,
     /// The library's.
@@ -247,13 +227,10 @@ pub(crate) struct HelloReply {
     /// Which kinds it has, its default first.
     pub(crate) kinds: Vec<String>,
     /// The shapes of servers that it works on; absent: nothing is known, and each is tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) topologies: Option<Vec<String>>,
     /// What it can do beside the least; absent: nothing is known, and everything is tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) features: Option<Vec<String>>,
     /// The lease of locks that the library renews by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watchdog_ms: Option<u64>,
 }
 
@@ -280,28 +257,25 @@ impl HelloReply {
 }
 
 /// `ok` to an acquire.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Granted {
     /// Its name, never used again in this process.
     pub(crate) grant: String,
     /// The fencing token.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<u64>,
     /// How long ago the attempt was sent that succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<Number>,
     /// The same moment on the clock that all processes share.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent_mono_ns: Option<u64>,
     /// When the library returned to its caller, on the same clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) returned_mono_ns: Option<u64>,
     /// What was granted, if that is less than what was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_ms: Option<u64>,
 }
 
 /// What a driver says unasked.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -310,7 +284,6 @@ pub(crate) enum Event {
         /// Which.
         grant: String,
         /// Why.
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         #[serde(flatten)]
         when: When,
@@ -327,14 +300,13 @@ pub(crate) enum Event {
 }
 
 /// When an event was: how long ago, and on the clock that all processes share.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct When {
     /// How long ago it was when the line was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<Number>,
     /// The moment by `CLOCK_MONOTONIC`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at_mono_ns: Option<u64>,
 }
 
@@ -378,11 +350,7 @@ fn age_ms(age: Duration) -> Number {
 /// A duration in whole milliseconds, rounded down but never to zero unless it is zero.
 pub(crate) fn whole_ms(duration: Duration) -> u64 {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if ms == 0 && !duration.is_zero() {
-        1
-    } else {
-        ms
-    }
+    ms.max(u64::from(!duration.is_zero()))
 }
 
 /// The reply line to an acquire.
@@ -408,7 +376,7 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
         }
         AcquireEnd::Busy => json!({"id": id, "busy": {}}),
         AcquireEnd::Failed(error) => failed(id, &error),
-        AcquireEnd::Unknown(error) => json!({"id": id, "unknown": {"error": error}}),
+        AcquireEnd::Unknown(error) => unknown(id, &error),
     }
 }
 
@@ -418,7 +386,7 @@ pub(crate) fn release_reply(id: u64, end: ReleaseEnd) -> Value {
         ReleaseEnd::Ok => ok(id, json!({})),
         ReleaseEnd::NotHeld => json!({"id": id, "not_held": {}}),
         ReleaseEnd::Failed(error) => failed(id, &error),
-        ReleaseEnd::Unknown(error) => json!({"id": id, "unknown": {"error": error}}),
+        ReleaseEnd::Unknown(error) => unknown(id, &error),
     }
 }
 
@@ -430,6 +398,11 @@ pub(crate) fn ok(id: u64, body: impl Serialize) -> Value {
 /// The reply line of something that certainly did not happen.
 pub(crate) fn failed(id: u64, error: &str) -> Value {
     json!({"id": id, "failed": {"error": error}})
+}
+
+/// The reply line of something that may have happened.
+pub(crate) fn unknown(id: u64, error: &str) -> Value {
+    json!({"id": id, "unknown": {"error": error}})
 }
 
 /// The text of an ending, if it carries one.

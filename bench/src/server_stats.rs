@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{environment::tree_cpu_us, links::Links};
+use crate::{
+    environment::tree_cpu_us,
+    links::{Links, cmd},
+};
 
 /// What all data nodes of a target have counted since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -22,6 +25,7 @@ pub struct ServerCounts {
 }
 
 /// Connections to every data node: masters and replicas, as they were found when it was made.
+#[derive(Default)]
 pub struct ServerWatch {
     /// `None`: servers that are not asked.
     links: Option<Links>,
@@ -40,18 +44,15 @@ impl ServerWatch {
         Some(ServerWatch {
             links: Some(links),
             nodes,
-            processes: Vec::new(),
-            answered: AtomicU64::new(0),
+            ..ServerWatch::default()
         })
     }
 
     /// Servers that have no counters of their own: of their processes, with those below them, the CPU time is known.
     pub fn of_processes(processes: &[u32]) -> Self {
         ServerWatch {
-            links: None,
-            nodes: Vec::new(),
             processes: processes.to_vec(),
-            answered: AtomicU64::new(0),
+            ..ServerWatch::default()
         }
     }
 
@@ -68,11 +69,7 @@ impl ServerWatch {
         };
         let mut answered = 0;
         for node in &self.nodes {
-            let mut info = redis::cmd("INFO");
-            info.arg("commandstats")
-                .arg("cpu")
-                .arg("stats")
-                .arg("memory");
+            let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory"]);
             let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
             // The server counts an answer after it was made up: what it tells the next time contains this one.
@@ -94,7 +91,7 @@ impl ServerWatch {
         let mut times = Vec::new();
         for _ in 0..PINGS {
             let sent = std::time::Instant::now();
-            links.ask::<String>(node, &redis::cmd("PING")).await.ok()?;
+            links.ask::<String>(node, &cmd(&["PING"])).await.ok()?;
             times.push(sent.elapsed());
         }
         times.sort();
@@ -103,10 +100,8 @@ impl ServerWatch {
 
     /// `redis_version` of every node.
     pub async fn versions(&self) -> BTreeMap<String, String> {
-        let mut versions = BTreeMap::new();
+        let (info, mut versions) = (cmd(&["INFO", "server"]), BTreeMap::new());
         for (node, links) in self.nodes.iter().zip(self.links.iter().cycle()) {
-            let mut info = redis::cmd("INFO");
-            info.arg("server");
             if let Ok(text) = links.ask::<String>(node, &info).await
                 && let Some(version) = text.lines().find_map(|l| l.strip_prefix("redis_version:"))
             {
@@ -122,6 +117,7 @@ fn read(info: &str) -> Option<ServerCounts> {
     let mut counts = ServerCounts::default();
     let mut seen_cpu = false;
     for line in info.lines() {
+        let after = |names: &[&str]| names.iter().find_map(|name| line.strip_prefix(name));
         if let Some(stat) = line.strip_prefix("cmdstat_") {
             let (command, figures) = stat.split_once(':')?;
             if command == "info" {
@@ -129,16 +125,10 @@ fn read(info: &str) -> Option<ServerCounts> {
             }
             let calls = figures.split(',').find_map(|f| f.strip_prefix("calls="))?;
             *counts.calls.get_or_insert(0) += calls.parse::<u64>().ok()?;
-        } else if let Some(seconds) = line
-            .strip_prefix("used_cpu_sys:")
-            .or_else(|| line.strip_prefix("used_cpu_user:"))
-        {
+        } else if let Some(seconds) = after(&["used_cpu_sys:", "used_cpu_user:"]) {
             counts.cpu_us += seconds.trim().parse::<f64>().ok()? * 1e6;
             seen_cpu = true;
-        } else if let Some(bytes) = line
-            .strip_prefix("total_net_input_bytes:")
-            .or_else(|| line.strip_prefix("total_net_output_bytes:"))
-        {
+        } else if let Some(bytes) = after(&["total_net_input_bytes:", "total_net_output_bytes:"]) {
             *counts.bytes.get_or_insert(0) += bytes.trim().parse::<u64>().ok()?;
         } else if let Some(bytes) = line.strip_prefix("used_memory:") {
             counts.memory_bytes = Some(bytes.trim().parse().ok()?);

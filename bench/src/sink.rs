@@ -1,10 +1,9 @@
 //! Stamps the lines of one history: the only clock and the only writer of a scenario.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::{sync::OnceLock, time::Instant};
 
 use results::history::{Entry, Event};
-use results::history_writer::{HistoryWriteError, HistoryWriter};
+use results::history_writer::HistoryWriter;
 
 use crate::parts::clock::Asked;
 
@@ -22,7 +21,8 @@ pub trait Sink: Send + Sync + 'static {
 pub struct HistorySink {
     writer: HistoryWriter,
     origin: Instant,
-    failed: Mutex<Option<String>>,
+    /// The first error of the writer.
+    failed: OnceLock<String>,
 }
 
 impl HistorySink {
@@ -31,19 +31,14 @@ impl HistorySink {
         HistorySink {
             writer,
             origin: Instant::now(),
-            failed: Mutex::new(None),
+            failed: OnceLock::new(),
         }
     }
 
     /// Syncs the file. An error means that the history is incomplete, so that no verdict over it can be clean.
     pub fn finish(&self) -> Result<u64, String> {
-        let failed = self
-            .failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some(why) = failed {
-            return Err(why);
+        if let Some(why) = self.failed.get() {
+            return Err(why.clone());
         }
         self.writer.finish().map_err(|error| error.to_string())?;
         Ok(self.writer.lines())
@@ -64,18 +59,10 @@ impl HistorySink {
 
     fn append(&self, entry: impl FnOnce(u64) -> Entry) -> u64 {
         let now = || self.ns(Instant::now());
-        match self.writer.append_with(now, entry) {
-            Ok(t_ns) => t_ns,
-            Err(error) => {
-                self.keep_first(&error);
-                now()
-            }
-        }
-    }
-
-    fn keep_first(&self, error: &HistoryWriteError) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get_or_insert_with(|| error.to_string());
+        self.writer.append_with(now, entry).unwrap_or_else(|error| {
+            let _ = self.failed.set(error.to_string());
+            now()
+        })
     }
 }
 

@@ -139,10 +139,6 @@ pub trait LockClient: Send + Sync {
     fn kinds(&self) -> &[String] {
         &[]
     }
-    /// What it can do beside the least, where it says so ([`protocol`](crate::exec)); `None`: nothing is known of it.
-    fn features(&self) -> Option<&[String]> {
-        None
-    }
     /// What it says that it has.
     fn abilities(&self) -> Abilities {
         Abilities::default()
@@ -187,7 +183,7 @@ pub(crate) fn is_shared(kind: &str) -> bool {
 }
 
 /// An acquire, as PROTOCOL's.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct AcquireRequest<'a> {
     /// The lock's name.
     pub lock: &'a str,

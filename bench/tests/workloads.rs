@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::{
     driver::{BenchPlan, Hooks, Leasing, run},
     subject::SubjectError,
-    workload::{self, Arrivals, Pace, WORKLOADS, WorkloadOverrides},
+    workload::{self, Arrivals, Pace, WORKLOADS},
 };
 use cluster_config::TopologyKind;
 use results::{run::BenchRow, verdict::State};
@@ -149,7 +149,7 @@ async fn churn_says_what_connecting_costs() {
 async fn readers_share_and_a_writer_beside_one_voids_the_row() {
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "read-mostly");
-    plan.asks = WorkloadOverrides::new(Some(0.2), None, None);
+    plan.asks.writes = Some(0.2);
     plan.hold = Some(Duration::from_millis(5));
     let good = row(&plan).await;
     let (reads, writes) = (
@@ -172,7 +172,7 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "multi");
     plan.locks = Some(4);
-    plan.asks = WorkloadOverrides::new(None, Some(3), None);
+    plan.asks.together = Some(3);
     plan.hold = Some(Duration::from_millis(3));
     let good = row(&plan).await;
     assert_eq!(good.locks, 4);
@@ -185,7 +185,7 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
     void(&mut plan, "broken:multi-first-is-enough").await;
     plan.subjects = vec!["lock-core:multi".into()];
     plan.locks = Some(2);
-    plan.asks = WorkloadOverrides::new(None, Some(3), None);
+    plan.asks.together = Some(3);
     assert_eq!(row(&plan).await.locks, 3, "three at once need three names");
 }
 
@@ -193,7 +193,7 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
 async fn permits_are_all_used_and_one_too_many_voids_the_row() {
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "semaphore");
-    plan.asks = WorkloadOverrides::new(None, None, Some(3));
+    plan.asks.permits = Some(3);
     plan.hold = Some(Duration::from_millis(10));
     for subject in ["lock-core:semaphore", "lock-core:permits"] {
         plan.subjects = vec![subject.into()];

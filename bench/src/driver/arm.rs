@@ -61,12 +61,8 @@ impl Arm {
     }
 
     pub(super) fn title(&self) -> String {
-        format!(
-            "{}, {}, {} tasks",
-            self.subject.name(),
-            self.workload.name,
-            self.tasks
-        )
+        let (subject, workload) = (self.subject.name(), self.workload.name);
+        format!("{subject}, {workload}, {} tasks", self.tasks)
     }
 
     /// What its cycles ask for.
@@ -87,8 +83,8 @@ impl Arm {
             return locks;
         }
         let own = (0..plan.share.count(tasks)).map(|own| plan.share.number(own));
-        own.map(|task| locks.saturating_sub(task).div_ceil(tasks))
-            .sum()
+        let locks = own.map(|task| locks.saturating_sub(task).div_ceil(tasks));
+        locks.sum()
     }
 
     /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the others, and is not judged.
@@ -148,9 +144,8 @@ impl Arm {
         &self,
         plan: &BenchPlan,
         locks: &[String],
-        round: (usize, &Round),
+        (number, round): (usize, &Round),
     ) -> Option<String> {
-        let (number, round) = round;
         let overlap = round.judge.overlap.filter(|_| self.judged(plan))?;
         let too_many = match self.asks(plan).permits() {
             Some(permits) => format!("more than {permits} permits of"),
@@ -182,18 +177,6 @@ pub(super) struct WholeRound {
     pub(super) round: Round,
     /// What was seen of two holds at once, in words.
     pub(super) overlap: Option<String>,
-}
-
-impl WholeRound {
-    /// One that a driver ran by itself.
-    pub(super) fn said(round: Round, overlap: Option<String>) -> Self {
-        WholeRound { round, overlap }
-    }
-
-    /// Share of CPU time that the hypervisor took.
-    pub(super) fn steal(&self) -> f64 {
-        self.round.disturbance.steal
-    }
 }
 
 /// How a round ended.

@@ -1,17 +1,14 @@
 //! The rounds that generators of one load wrote down, read side by side and made into the rows of one run. Histograms are summed before any
 //! quantile is taken, and no more than one round of each generator is in memory.
 
-use std::{io::BufRead, sync::Arc};
+use std::io::BufRead;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     BenchOutcome, BenchPlan, Group, WholeRound, compare, groups, rows, subjects_of, workloads_of,
 };
-use crate::{
-    parts::Share,
-    subject::{Subject, SubjectError},
-};
+use crate::{parts::Share, subject::SubjectError};
 
 /// Why the rounds of generators cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -38,21 +35,16 @@ struct Head {
     plan: BenchPlan,
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
+/// A line: a round, and which.
+#[derive(Serialize, Deserialize)]
+struct Numbered<W> {
     of: Key,
-    whole: &'a WholeRound,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    of: Key,
-    whole: WholeRound,
+    whole: W,
 }
 
 /// The line of a round.
 pub(super) fn line(of: Key, whole: &WholeRound) -> String {
-    serde_json::to_string(&Written { of, whole }).expect("numbers and words")
+    serde_json::to_string(&Numbered { of, whole }).expect("numbers and words")
 }
 
 impl BenchPlan {
@@ -76,7 +68,7 @@ struct Part {
     name: String,
     share: Share,
     lines: Box<dyn BufRead>,
-    next: Option<Read>,
+    next: Option<Numbered<WholeRound>>,
 }
 
 impl Part {
@@ -95,7 +87,7 @@ impl Part {
         Ok(Some((part, head.plan)))
     }
 
-    fn advance(&mut self) -> Result<Option<Read>, PartsError> {
+    fn advance(&mut self) -> Result<Option<Numbered<WholeRound>>, PartsError> {
         let next = match next_line(&self.name, self.lines.as_mut())? {
             Some(text) => Some(read(&self.name, &text)?),
             None => None,
@@ -147,10 +139,8 @@ pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
             measured.push((key.2, made));
         }
         let Some(of) = all.get_mut(group) else {
-            return Err(PartsError::Bad(
-                parts[0].name.clone(),
-                format!("no group {group}"),
-            ));
+            let why = format!("no group {group}");
+            return Err(PartsError::Bad(parts[0].name.clone(), why));
         };
         match whole_group {
             true => of.keep(&plan, measured),
@@ -230,11 +220,7 @@ fn add(plan: &BenchPlan, group: &Group, makers: &[u32], outcome: &mut BenchOutco
 
 /// The arms of a plan, without a round.
 fn empty(plan: &BenchPlan) -> Result<Vec<Group>, PartsError> {
-    let place = |subject: Arc<dyn Subject>| {
-        let place = plan.place(subject.as_ref());
-        (subject, place)
-    };
-    let measured: Vec<_> = subjects_of(plan)?.into_iter().map(place).collect();
+    let measured = plan.placed(subjects_of(plan)?);
     Ok(groups(plan, &measured, &workloads_of(plan)?))
 }
 
@@ -253,7 +239,7 @@ fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), P
             continue;
         }
         let read = part.advance()?.filter(|read| read.of == key);
-        let Some(Read { whole, .. }) = read else {
+        let Some(Numbered { whole, .. }) = read else {
             let why = "its rounds are not those of the others".to_owned();
             return Err(PartsError::Bad(part.name.clone(), why));
         };
@@ -267,10 +253,8 @@ fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), P
         }
     }
     let Some(sum) = sum else {
-        return Err(PartsError::Bad(
-            String::new(),
-            "no part has the round".to_owned(),
-        ));
+        let why = "no part has the round".to_owned();
+        return Err(PartsError::Bad(String::new(), why));
     };
     Ok((sum, by))
 }
@@ -303,10 +287,10 @@ mod tests {
             commands: Some(2.0 * latencies.len() as f64),
             ..Spent::default()
         };
-        WholeRound::said(
-            Round::reported(&report, spent, Disturbance::default()),
-            None,
-        )
+        WholeRound {
+            round: Round::reported(&report, spent, Disturbance::default()),
+            overlap: None,
+        }
     }
 
     fn plan(share: Share) -> BenchPlan {

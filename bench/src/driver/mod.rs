@@ -179,14 +179,17 @@ impl BenchPlan {
         }
     }
 
-    /// The plan's own target, as a place of a subject.
-    fn place(&self, subject: &dyn Subject) -> Place {
-        Place {
+    /// The plan's own target, as the place of each subject.
+    fn placed(&self, subjects: Vec<Arc<dyn Subject>>) -> Vec<(Arc<dyn Subject>, Place)> {
+        let place = |subject: &dyn Subject| Place {
             target: self.target.clone(),
             topology: self.topology.clone(),
             durability: subject.durability().unwrap_or(&self.durability).to_owned(),
             processes: Vec::new(),
-        }
+        };
+        let subjects = subjects.into_iter();
+        let here = subjects.map(|subject| (subject.clone(), place(subject.as_ref())));
+        here.collect()
     }
 }
 
@@ -281,11 +284,7 @@ pub async fn run_subjects(
     subjects: Vec<Arc<dyn Subject>>,
     hooks: &Hooks,
 ) -> Result<BenchOutcome, SubjectError> {
-    let here = subjects.into_iter().map(|subject| {
-        let place = plan.place(subject.as_ref());
-        (subject, place)
-    });
-    run_at(plan, here.collect(), hooks).await
+    run_at(plan, plan.placed(subjects), hooks).await
 }
 
 /// Measures subjects in the same rounds, each at a place of its own.
@@ -388,12 +387,8 @@ pub async fn run_at(
             }
         }
         // In pairs, since the order of the second round of each is the reverse of that of the first.
-        let paired = round % 2 == 1;
-        if paired
-            && plan
-                .precision
-                .is_some_and(|wanted| widest(&groups) <= wanted)
-        {
+        let precise = |wanted| widest(&groups) <= wanted;
+        if round % 2 == 1 && plan.precision.is_some_and(precise) {
             break;
         }
     }
@@ -507,14 +502,11 @@ fn groups(
     measured: &[(Arc<dyn Subject>, Place)],
     workloads: &[&'static Workload],
 ) -> Vec<Group> {
-    let named =
-        |(subject, place): &(Arc<dyn Subject>, Place)| (subject.name().to_owned(), place.clone());
-    let first = measured.first().map(named);
     let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
         && measured.len() > 1
-        && measured[1..]
-            .iter()
-            .all(|other| Some(named(other)) != first);
+        && measured[1..].iter().all(|(subject, place)| {
+            (subject.name(), place) != (measured[0].0.name(), &measured[0].1)
+        });
     let of = |workload: &'static Workload, tasks: u32| {
         let arm = move |(subject, place): &(Arc<dyn Subject>, Place)| {
             Arm::new(subject.clone(), place.clone(), workload, tasks)
@@ -553,7 +545,9 @@ impl Group {
     /// Keeps what one round of all arms gave, or drops all of it, since arms are compared round by round: where the hypervisor took
     /// more than a tenth of the machine away in one of them. More than half of the rounds stay whatever happens, and the rows say how it was.
     fn keep(&mut self, plan: &BenchPlan, measured: Vec<(usize, Box<WholeRound>)>) {
-        let stolen = measured.iter().any(|(_, round)| round.steal() > DISTURBED);
+        // The share of CPU time that the hypervisor took.
+        let stolen = |(_, whole): &(_, Box<WholeRound>)| whole.round.disturbance.steal > DISTURBED;
+        let stolen = measured.iter().any(stolen);
         let drop = stolen && (self.dropped + 1) * 2 < plan.rounds;
         self.dropped += u32::from(drop);
         for (at, round) in measured {

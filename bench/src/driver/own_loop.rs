@@ -98,10 +98,10 @@ impl OwnLoops {
             client_cpu_us: report.client_cpu_ns.map(|ns| ns as f64 / 1e3),
             ..Spent::of_servers(before.as_ref(), after.as_ref())
         };
-        Ended::Whole(Box::new(WholeRound::said(
-            Round::reported(&report, spent, disturbance),
-            report.overlap,
-        )))
+        Ended::Whole(Box::new(WholeRound {
+            round: Round::reported(&report, spent, disturbance),
+            overlap: report.overlap,
+        }))
     }
 
     pub(super) async fn close(self) {

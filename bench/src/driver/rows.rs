@@ -1,5 +1,6 @@
 //! The row of an arm: figures of its rounds, and why they may not be believed.
 
+use hdrhistogram::Histogram;
 use results::{
     intervals::Intervals,
     measures::{
@@ -39,23 +40,17 @@ const LAG_FLOOR_NS: u64 = 1_000_000;
 
 /// What is to be said of this build and machine, whatever was measured.
 pub(super) fn warnings() -> Vec<String> {
-    let mut warnings = Vec::new();
-    if cfg!(debug_assertions) {
-        warnings.push(
-            "built without optimisation: the client's share of every figure is too large".into(),
-        );
-    }
-    warnings
+    let slow = "built without optimisation: the client's share of every figure is too large";
+    let slow = cfg!(debug_assertions).then(|| slow.to_owned());
+    slow.into_iter().collect()
 }
 
 /// Adds the rows of one group.
 pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut BenchOutcome) {
     for arm in group.iter().filter(|arm| !arm.rounds.is_empty()) {
         let mut row = row(plan, arm, dropped);
-        let measured = outcome
-            .round_trip
-            .filter(|_| arm.place.target == plan.target);
-        row.measures.load.round_trip_ns = measured.map(ns);
+        let here = arm.place.target == plan.target;
+        row.measures.load.round_trip_ns = outcome.round_trip.filter(|_| here).map(ns);
         outcome.rows.push(row);
     }
 }
@@ -143,9 +138,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
 
 fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let samples = &arm.samples;
-    let some = |histogram: &hdrhistogram::Histogram<u64>| {
-        (!histogram.is_empty()).then(|| stats::quantiles(histogram))
-    };
+    let waited = |q| censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], q);
     let one_task = arm.workload.name == "pairs" && !samples[Timed::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
@@ -170,9 +163,9 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
             .flatten()
             .map(|bytes| bytes / f64::from(arm.tasks - 1)),
         wait_tail: (!samples[Timed::GaveUp].is_empty()).then(|| WaitTail {
-            p50_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.5),
-            p90_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.9),
-            p99_ns: censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], 0.99),
+            p50_ns: waited(0.5),
+            p90_ns: waited(0.9),
+            p99_ns: waited(0.99),
         }),
         certainty: certainty(plan, arm, locks),
         littles_law: law(arm).map(|(sampled, reckoned, _)| LittlesLaw { sampled, reckoned }),
@@ -187,12 +180,7 @@ fn ns(duration: std::time::Duration) -> u64 {
 
 fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
     LoadShape {
-        mode: if plan.pace.is_some() {
-            "open"
-        } else {
-            "closed"
-        }
-        .into(),
+        mode: plan.pace.map_or("closed", |_| "open").into(),
         arrivals: plan.pace.map(|pace| pace.arrivals.name().to_owned()),
         rate_per_s: plan
             .pace
@@ -262,7 +250,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
         grants: passed.grants,
         to_another: passed.to_another,
         to_itself: passed.to_itself,
-        notified_ns: (!passed.notified.is_empty()).then(|| stats::quantiles(&passed.notified)),
+        notified_ns: some(&passed.notified),
         commands_per_handoff: per(commands, passed.to_another),
         wasted_commands_per_grant: per(commands, passed.grants).map(|n| (n - 2.0).max(0.0)),
         server_cpu_us_per_handoff: per(cpu_us, passed.to_another),
@@ -397,19 +385,21 @@ fn acquire_over_time(arm: &Arm) -> Option<Intervals> {
         let part_ns = round.seconds() * 1e9 / parts.len() as f64;
         for (number, part) in parts.iter().enumerate() {
             let middle_ns = (begun_ns + (number as f64 + 0.5) * part_ns) as u64;
-            samples.extend(
-                part.iter()
-                    .map(|(ns, times)| (middle_ns, *ns, u64::from(*times))),
-            );
+            let seen = part.iter();
+            samples.extend(seen.map(|(ns, times)| (middle_ns, *ns, u64::from(*times))));
         }
         begun_ns += round.seconds() * 1e9;
     }
     Intervals::of(begun_ns as u64, samples)
 }
 
+/// Its quantiles, if it has samples.
+fn some(histogram: &Histogram<u64>) -> Option<Quantiles> {
+    (!histogram.is_empty()).then(|| stats::quantiles(histogram))
+}
+
 fn handoff(arm: &Arm) -> Option<Quantiles> {
-    (arm.workload.hands_off && !arm.passed.handoff.is_empty())
-        .then(|| stats::quantiles(&arm.passed.handoff))
+    some(&arm.passed.handoff).filter(|_| arm.workload.hands_off)
 }
 
 /// The median over rounds, if every round has the figure.

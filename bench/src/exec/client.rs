@@ -273,15 +273,8 @@ impl ExecClient {
             }),
             ..Request::of("hello")
         };
-        let receiver = self
-            .shared
-            .ask(Op::Other, request)
-            .map_err(SubjectError::usage)?;
-        let answer = self
-            .shared
-            .answer(receiver, Some(START_WITHIN))
-            .await
-            .map_err(SubjectError::usage)?;
+        let answer = self.call(Op::Other, request, Some(START_WITHIN)).await;
+        let answer = answer.map_err(|(Ok(why) | Err(why))| SubjectError::Usage(why))?;
         if answer.ending != "ok" {
             let why = error_text(&answer.body);
             let message = format!("{} could not connect: {why}", self.shared.who);
@@ -313,8 +306,16 @@ impl ExecClient {
     }
 
     fn has(&self, feature: &str) -> bool {
-        let features = self.hello.features.iter().flatten();
-        features.into_iter().any(|has| has == feature)
+        let mut features = self.hello.features.iter().flatten();
+        features.any(|has| has == feature)
+    }
+
+    /// The kind to ask for; nothing said is the driver's first.
+    fn kind<'a>(&'a self, asked: &'a str) -> &'a str {
+        match asked {
+            "" => &self.hello.kinds[0],
+            kind => kind,
+        }
     }
 
     /// One request and its answer. `Err(Ok(_))`: nothing was sent; `Err(Err(_))`: nobody knows.
@@ -328,8 +329,18 @@ impl ExecClient {
         self.shared.answer(receiver, within).await.map_err(Err)
     }
 
-    /// A release or an extend.
-    async fn give(&self, request: Request) -> ReleaseEnd {
+    /// A release, or with a lease an extend; by the caller that acquired, or by another of the client's.
+    async fn change(
+        &self,
+        grant: &str,
+        lease: Option<Duration>,
+        owner: Option<&str>,
+    ) -> ReleaseEnd {
+        let request = Request {
+            lease_ms: lease.map(whole_ms),
+            owner: owner.map(str::to_owned),
+            ..Request::about(lease.map_or("release", |_| "extend"), grant)
+        };
         match self.call(Op::Release, request, Some(ANSWER_SLACK)).await {
             Ok(answer) => match answer.ending.as_str() {
                 "ok" => ReleaseEnd::Ok,
@@ -357,33 +368,15 @@ impl ExecClient {
     }
 }
 
-fn extend(grant: &str, lease: Duration) -> Request {
-    Request {
-        lease_ms: Some(whole_ms(lease)),
-        ..Request::about("extend", grant)
-    }
-}
-
-/// The request of another of the client's callers than the one that acquired.
-fn by(request: Request, owner: &str) -> Request {
-    Request {
-        owner: Some(owner.to_owned()),
-        ..request
-    }
-}
-
 #[async_trait]
 impl LockClient for ExecClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let called = Instant::now();
         let within = request.wait.map(|wait| wait + ANSWER_SLACK);
-        let kind = match request.kind {
-            "" => &self.hello.kinds[0],
-            kind => kind,
-        };
+        let kind = self.kind(request.kind);
         let single = request.others.is_empty() && kind != "multi";
-        let names = || std::iter::once(&request.lock).chain(request.others);
-        let names = || names().map(|name| (*name).to_owned()).collect();
+        let names = std::iter::once(&request.lock).chain(request.others);
+        let names = || names.map(|name| (*name).to_owned()).collect();
         // Ours have a cheaper way for callers without a name; of others nobody knows what they make of one who has none.
         let named = request.reenters || !self.ours;
         let line = Request {
@@ -445,20 +438,19 @@ impl LockClient for ExecClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        self.give(Request::about("release", grant)).await
+        self.change(grant, None, None).await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        self.give(extend(grant, lease)).await
+        self.change(grant, Some(lease), None).await
     }
 
     async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
-        let request = Request::about("release", grant);
-        self.give(by(request, owner)).await
+        self.change(grant, None, Some(owner)).await
     }
 
     async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
-        self.give(by(extend(grant, lease), owner)).await
+        self.change(grant, Some(lease), Some(owner)).await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
@@ -468,15 +460,9 @@ impl LockClient for ExecClient {
     }
 
     async fn load(&self, asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
-        let kind = match asked.kind.as_str() {
-            "" => &self.hello.kinds[0],
-            kind => kind,
-        };
+        let request = Request::load(asked, self.kind(&asked.kind));
         let within = asked.warmup + asked.measure + LOAD_SLACK;
-        let answer = match self
-            .call(Op::Other, Request::load(asked, kind), Some(within))
-            .await
-        {
+        let answer = match self.call(Op::Other, request, Some(within)).await {
             Ok(answer) => answer,
             Err(Ok(lost) | Err(lost)) => return Some(Err(lost)),
         };
@@ -496,16 +482,14 @@ impl LockClient for ExecClient {
         let asked = Instant::now();
         // What is asked meanwhile is answered later, as it should be.
         self.set_paused(true);
-        let answer = tokio::time::timeout(
-            time + ANSWER_SLACK,
-            self.call(Op::Other, request, Some(ANSWER_SLACK)),
-        );
-        let answer = answer.await;
+        let within = time + ANSWER_SLACK;
+        let call = self.call(Op::Other, request, Some(ANSWER_SLACK));
+        let answer = tokio::time::timeout(within, call).await;
         self.set_paused(false);
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(Ok(lost) | Err(lost))) => return Err(lost),
-            Err(_) => return Err(format!("no answer within {:?}", time + ANSWER_SLACK)),
+            Err(_) => return Err(format!("no answer within {within:?}")),
         };
         match answer.body.get("blocked_ns").and_then(Value::as_u64) {
             // No block is longer than what was seen of it from here.
@@ -541,10 +525,6 @@ impl LockClient for ExecClient {
 
     fn kinds(&self) -> &[String] {
         &self.hello.kinds
-    }
-
-    fn features(&self) -> Option<&[String]> {
-        self.hello.features.as_deref()
     }
 
     fn abilities(&self) -> Abilities {

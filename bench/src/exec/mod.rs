@@ -6,8 +6,7 @@
 //! `CLOCK_MONOTONIC`: `sent_mono_ns` beside a grant, `at_mono_ns` beside `extended` and `lost`. It is taken instead of the age where it
 //! lies between the call and the reading (it does not where driver and harness have different clocks); our own drivers give it.
 //!
-//! A driver that
-//! exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
+//! A driver that exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
 //! command, the line and the end of its log; whatever it had in flight is then unknown.
 
 mod client;
@@ -28,18 +27,18 @@ use async_trait::async_trait;
 use crate::subject::{ConnectTo, Connected, Subject, SubjectError};
 
 /// A driver program as a subject.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ExecSubject {
-    name: String,
-    about: String,
-    kinds: Vec<String>,
-    command: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// The program serves one of our own subjects.
-    ours: bool,
+    pub(crate) ours: bool,
     /// The system that it is a lock on, where that is known before it runs and is not Redis.
-    system: Option<&'static str>,
+    pub(crate) system: Option<&'static str>,
     /// What is to be done before the program is there.
-    missing: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 impl ExecSubject {
@@ -56,31 +55,9 @@ impl ExecSubject {
         Ok(ExecSubject {
             name: format!("exec:{line}"),
             about: "a driver program that speaks the subject protocol".into(),
-            kinds: Vec::new(),
             command,
-            ours: false,
-            system: None,
-            missing: None,
+            ..ExecSubject::default()
         })
-    }
-
-    /// A program of this tree that wraps somebody else's library; `missing` says how it is built, where it is not.
-    pub(crate) fn of_peer(
-        name: String,
-        about: &str,
-        system: Option<&'static str>,
-        run: String,
-        missing: Option<String>,
-    ) -> Self {
-        ExecSubject {
-            name,
-            about: about.to_owned(),
-            kinds: Vec::new(),
-            command: vec![run],
-            ours: false,
-            system,
-            missing,
-        }
     }
 
     /// `subject`, but in a process of its own per client: `command` is a program that serves it (see [`crate::serve`]).
@@ -91,8 +68,7 @@ impl ExecSubject {
             kinds: subject.kinds(),
             command,
             ours: true,
-            system: None,
-            missing: None,
+            ..ExecSubject::default()
         }
     }
 }
@@ -134,17 +110,11 @@ impl Subject for ExecSubject {
 /// The end of a driver's log, for messages; empty if there is none.
 fn log_tail(log: Option<&PathBuf>) -> String {
     const TAIL: usize = 600;
-    let Some(path) = log else {
-        return String::new();
+    let tail = |path: &PathBuf| {
+        let bytes = std::fs::read(path).ok()?;
+        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        let text = text.trim();
+        (!text.is_empty()).then(|| format!("; its log {} ends: {text}", path.display()))
     };
-    let Ok(bytes) = std::fs::read(path) else {
-        return String::new();
-    };
-    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]).into_owned();
-    let text = text.trim();
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!("; its log {} ends: {text}", path.display())
-    }
+    log.and_then(tail).unwrap_or_default()
 }

@@ -25,11 +25,13 @@ const QUEUE: usize = 1024;
 const READ: usize = 64 * 1024;
 
 /// Why there is no further line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
     /// The pipe failed.
+    #[error("its output cannot be read: {0}")]
     Io(io::Error),
     /// A line without an end; its beginning.
+    #[error("printed a line without an end, which begins `{0}`")]
     TooLong(String),
 }
 
@@ -132,9 +134,6 @@ fn read(
 }
 
 fn text(line: &[u8]) -> String {
-    let end = line
-        .iter()
-        .rposition(|byte| !matches!(byte, b'\n' | b'\r'))
-        .map_or(0, |last| last + 1);
-    String::from_utf8_lossy(&line[..end]).into_owned()
+    let line = String::from_utf8_lossy(line);
+    line.trim_end_matches(['\n', '\r']).to_owned()
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd};
 
 /// So many questions are asked: enough for a 99th percentile, and over within milliseconds.
-const QUESTIONS: usize = 200;
+pub(super) const QUESTIONS: usize = 200;
 
 /// A driver that takes so long for a question is not asked more of them.
 const TOO_LONG: Duration = Duration::from_secs(1);
@@ -17,6 +17,18 @@ pub struct PipeCost {
     pub median: Duration,
     /// 99 of a hundred took no longer.
     pub p99: Duration,
+}
+
+impl PipeCost {
+    /// Of some round trips, one at least.
+    pub(super) fn of(mut round_trips: Vec<Duration>) -> Self {
+        round_trips.sort_unstable();
+        let at = |share: usize| round_trips[round_trips.len() * share / 100];
+        PipeCost {
+            median: at(50),
+            p99: at(99),
+        }
+    }
 }
 
 impl std::fmt::Display for PipeCost {
@@ -34,19 +46,14 @@ impl std::fmt::Display for PipeCost {
 /// Takes `lock`, which nobody else may want, asks what the library believes of it, and gives it back; an answer that it cannot be asked
 /// is as good as any. `None` where it did not get the lock, or was not there to give it back.
 pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> {
-    let acquired = client
-        .acquire(AcquireRequest {
-            lock,
-            others: &[],
-            kind: "",
-            owner: "t0",
-            reenters: false,
-            wait: Some(Duration::from_secs(1)),
-            lease: Some(Duration::from_secs(10)),
-            permits: None,
-            cancel: None,
-        })
-        .await;
+    let request = AcquireRequest {
+        lock,
+        owner: "t0",
+        wait: Some(Duration::from_secs(1)),
+        lease: Some(Duration::from_secs(10)),
+        ..AcquireRequest::default()
+    };
+    let acquired = client.acquire(request).await;
     let AcquireEnd::Ok { grant, .. } = acquired else {
         return None;
     };
@@ -64,9 +71,5 @@ pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> 
     if !there || round_trips.len() < QUESTIONS {
         return None;
     }
-    round_trips.sort_unstable();
-    Some(PipeCost {
-        median: round_trips[QUESTIONS / 2],
-        p99: round_trips[QUESTIONS * 99 / 100],
-    })
+    Some(PipeCost::of(round_trips))
 }

@@ -25,13 +25,9 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
             if let Some(dir) = path.parent() {
                 let _ = std::fs::create_dir_all(dir);
             }
-            Stdio::from(
-                OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(path)
-                    .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?,
-            )
+            let log = OpenOptions::new().create(true).append(true).open(path);
+            log.map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
+                .into()
         }
     };
     let words = [&to.within, command].concat();
@@ -58,10 +54,8 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
         });
     }
     let mut child = child.spawn().map_err(|e| {
-        usage!(
-            "cannot start the driver `{}`: {e}",
-            shell_words::join(command)
-        )
+        let command = shell_words::join(command);
+        usage!("cannot start the driver `{command}`: {e}")
     })?;
     let stdin = child.stdin.take().expect("piped");
     let output = Output::of(child.stdout.take().expect("piped"))

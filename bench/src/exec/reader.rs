@@ -11,7 +11,7 @@ use tokio::{process::Child, sync::oneshot};
 
 use super::{
     client::{Answer, Op, Pending, Shared},
-    output::{LineError, Output, Stamped},
+    output::{Output, Stamped},
     process::ending,
 };
 use crate::{
@@ -42,10 +42,7 @@ pub(super) async fn run(
                     }
                 }
                 Ok(None) => break None,
-                Err(LineError::Io(e)) => break Some(format!("its output cannot be read: {e}")),
-                Err(LineError::TooLong(beginning)) => {
-                    break Some(format!("printed a line without an end, which begins `{beginning}`"));
-                }
+                Err(error) => break Some(error.to_string()),
             },
             _ = &mut stop => break None,
             status = child.wait(), if ended.is_none() => {
@@ -58,8 +55,7 @@ pub(super) async fn run(
     };
     let how = match (misbehaved, ended) {
         (Some(what), _) => {
-            let _ = child.start_kill();
-            let _ = child.wait().await;
+            let _ = child.kill().await;
             what
         }
         (None, Some(status)) => ending(status),
@@ -68,8 +64,7 @@ pub(super) async fn run(
             match tokio::time::timeout(DRAIN, child.wait()).await {
                 Ok(status) => ending(status),
                 Err(_) => {
-                    let _ = child.start_kill();
-                    let _ = child.wait().await;
+                    let _ = child.kill().await;
                     "closed its output and was ended".to_owned()
                 }
             }
@@ -86,8 +81,8 @@ pub(super) async fn run(
 fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
-    let (id, endings) = match Line::parse(line).map_err(wrong)? {
-        Line::Reply(id, endings) => (id, endings),
+    let (id, ending) = match Line::parse(line).map_err(wrong)? {
+        Line::Reply(id, ending) => (id, ending),
         Line::Event(event) => {
             // An event that this version does not know is ignored, as unknown fields are; a known one must be whole.
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
@@ -105,9 +100,8 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
             "answered an id that was never asked"
         }));
     };
-    let mut endings = endings.into_iter();
-    let (ending, body) = match (endings.next(), endings.next()) {
-        (Some(one), None) if op.endings().contains(&one.0.as_str()) => one,
+    let (ending, body) = match ending {
+        Some(one) if op.endings().contains(&one.0.as_str()) => one,
         _ => {
             let what = wrong(&format!(
                 "answered with an unknown ending (allowed: {})",

@@ -6,15 +6,16 @@
 //! once nobody refreshes it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::Share;
-use crate::links::{Links, Trouble};
+use crate::links::{Links, Trouble, cmd};
 
 /// How often a part says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -44,7 +45,7 @@ pub enum BarrierError {
 
 impl From<Trouble> for BarrierError {
     fn from(trouble: Trouble) -> Self {
-        BarrierError::Unreachable(trouble.text())
+        BarrierError::Unreachable(trouble.to_string())
     }
 }
 
@@ -72,38 +73,33 @@ struct Seen {
 }
 
 impl Meeting {
+    /// Sends a command whose first argument is the hash.
+    async fn ask<T: redis::FromRedisValue>(&self, verb: &str, args: &[&str]) -> Result<T, Trouble> {
+        let words = [&[verb, &self.key], args].concat();
+        self.links.query(&self.key, &cmd(&words)).await
+    }
+
     async fn set(&self, field: &str, value: &str) -> Result<(), Trouble> {
-        let mut set = redis::cmd("HSET");
-        set.arg(&self.key).arg(field).arg(value);
-        self.links.query::<i64>(&self.key, &set).await?;
-        let mut expire = redis::cmd("PEXPIRE");
-        expire.arg(&self.key).arg(KEPT.as_millis() as u64);
-        self.links.query::<i64>(&self.key, &expire).await?;
+        self.ask::<i64>("HSET", &[field, value]).await?;
+        let kept_ms = KEPT.as_millis().to_string();
+        self.ask::<i64>("PEXPIRE", &[&kept_ms]).await?;
         Ok(())
     }
 
     /// Sets a field that is not there yet; what it is then.
     async fn settle(&self, field: &str, value: &str) -> Result<String, Trouble> {
-        let mut set = redis::cmd("HSETNX");
-        set.arg(&self.key).arg(field).arg(value);
-        self.links.query::<i64>(&self.key, &set).await?;
-        let mut get = redis::cmd("HGET");
-        get.arg(&self.key).arg(field);
-        let settled: Option<String> = self.links.query(&self.key, &get).await?;
+        self.ask::<i64>("HSETNX", &[field, value]).await?;
+        let settled: Option<String> = self.ask("HGET", &[field]).await?;
         Ok(settled.unwrap_or_default())
     }
 
     async fn drop_field(&self, field: &str) -> Result<(), Trouble> {
-        let mut drop = redis::cmd("HDEL");
-        drop.arg(&self.key).arg(field);
-        self.links.query::<i64>(&self.key, &drop).await?;
+        self.ask::<i64>("HDEL", &[field]).await?;
         Ok(())
     }
 
     async fn look(&self) -> Result<Seen, Trouble> {
-        let mut all = redis::cmd("HGETALL");
-        all.arg(&self.key);
-        let fields = self.links.query(&self.key, &all).await?;
+        let fields = self.ask("HGETALL", &[]).await?;
         let asked = self.links.time(&self.key, Instant::now).await?;
         let half_trip = (asked.answered - asked.sent) / 2;
         Ok(Seen {
@@ -138,10 +134,8 @@ impl Seen {
 
     /// Which of the parts have not come to a step.
     fn missing(&self, of: u32, step: u64) -> Vec<u32> {
-        let there = |index| {
-            self.number(&format!("at:{index}"))
-                .is_some_and(|at| at >= step)
-        };
+        let at = |index| self.number(&format!("at:{index}"));
+        let there = |index| at(index).is_some_and(|at| at >= step);
         let mut missing: Vec<u32> = (0..of).collect();
         missing.retain(|index| !there(*index) && !self.is_lost(*index));
         missing
@@ -222,9 +216,8 @@ impl Barrier {
     /// Parts that did not come, by their numbers; the others have gone on without this one; a server that does not answer.
     pub async fn meet(&self, step: u64) -> Result<Duration, BarrierError> {
         let Share { index, of } = self.share;
-        self.at
-            .set(&format!("at:{index}"), &step.to_string())
-            .await?;
+        let at = format!("at:{index}");
+        self.at.set(&at, &step.to_string()).await?;
         let go = format!("go:{step}");
         let pause = Duration::from_millis(u64::from(of / 2).clamp(5, 50));
         let began = Instant::now();
@@ -239,21 +232,17 @@ impl Barrier {
                 let due = seen.ours(go_us);
                 tokio::time::sleep_until(due.into()).await;
                 if index == 0 {
-                    self.at
-                        .drop_field(&format!("go:{}", step.wrapping_sub(2)))
-                        .await?;
+                    let before = format!("go:{}", step.wrapping_sub(2));
+                    self.at.drop_field(&before).await?;
                 }
                 return Ok(due.elapsed() + seen.half_trip);
             }
             let missing = seen.missing(of, step);
             let all_began = seen.fields.contains_key("began");
-            for silent in missing
-                .iter()
-                .filter(|other| all_began && !seen.is_alive(**other))
-            {
-                self.at
-                    .settle(&format!("lost:{silent}"), &step.to_string())
-                    .await?;
+            let silent = |other: &&u32| all_began && !seen.is_alive(**other);
+            for silent in missing.iter().filter(silent) {
+                let lost = format!("lost:{silent}");
+                self.at.settle(&lost, &step.to_string()).await?;
             }
             if missing.is_empty() {
                 let go_us = seen.server_us + NOTICE.as_micros() as u64;
@@ -273,16 +262,6 @@ impl Barrier {
         }
     }
 
-    /// Parts that the others went on without, by their numbers.
-    async fn lost(&self) -> Vec<u32> {
-        match self.at.look().await {
-            Ok(seen) => (0..self.share.of)
-                .filter(|index| seen.is_lost(*index))
-                .collect(),
-            Err(_) => Vec::new(),
-        }
-    }
-
     /// Waits for the end of all others. True for the one part that may remove what they shared.
     ///
     /// # Errors
@@ -290,10 +269,11 @@ impl Barrier {
     pub async fn end(&self) -> Result<bool, BarrierError> {
         self.meet(LAST).await?;
         self.heartbeat.abort();
-        let lost = self.lost().await;
+        let seen = self.at.look().await.ok();
         // Nobody looks at the hash any more by then.
         tokio::time::sleep(NOTICE * 3).await;
-        let mut there = (0..self.share.of).filter(|index| !lost.contains(index));
+        let is_lost = |index: &u32| seen.as_ref().is_some_and(|seen| seen.is_lost(*index));
+        let mut there = (0..self.share.of).filter(|index| !is_lost(index));
         Ok(there.next() == Some(self.share.index))
     }
 
@@ -314,21 +294,17 @@ impl Drop for Barrier {
 
 /// The first fields in which two JSON objects differ, with their values.
 fn differing(one: &str, other: &str) -> String {
-    let read = |text| serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text).ok();
+    let read = |text| serde_json::from_str::<BTreeMap<String, Value>>(text).ok();
     let (Some(one), Some(other)) = (read(one), read(other)) else {
         return "they cannot be compared".to_owned();
     };
-    let null = serde_json::Value::Null;
-    let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let pairs = keys.into_iter().map(|key| {
-        let value =
-            |of: &BTreeMap<String, serde_json::Value>| of.get(key).unwrap_or(&null).to_string();
-        (key, value(&one), value(&other))
-    });
-    let words = pairs.filter(|(_, one, other)| one != other);
-    let words: Vec<String> = words
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let value = |of: &BTreeMap<String, Value>, key| of.get(key).unwrap_or(&Value::Null).to_string();
+    let pairs = keys
+        .into_iter()
+        .map(|key| (key, value(&one, key), value(&other, key)));
+    let words: Vec<String> = pairs
+        .filter(|(_, one, other)| one != other)
         .map(|(key, one, other)| format!("{key}: {one} and {other}"))
         .collect();
     words.join(", ")

@@ -60,7 +60,7 @@ impl Reference {
     /// It does not answer.
     pub async fn ask<T>(&self, now: impl Fn() -> T) -> Result<Asked<T>, SubjectError> {
         let asked = self.links.time("", now).await;
-        asked.map_err(|trouble| SubjectError::unreachable(trouble.text()))
+        asked.map_err(|trouble| SubjectError::unreachable(trouble.to_string()))
     }
 
     /// Asks it once, as a line of a history whose times are those of `CLOCK_MONOTONIC`.

@@ -76,7 +76,7 @@ pub async fn serve(
                 break Err(ServeError::Malformed { line, why });
             }
         };
-        match (request.op.as_str(), &client) {
+        let reply = match (request.op.as_str(), &client) {
             ("bye", _) => {
                 let _ = replies.send(ok(request.id, json!({})));
                 break Ok(());
@@ -84,19 +84,15 @@ pub async fn serve(
             ("hello", None) => match hello(subject.as_ref(), &request).await {
                 Ok((reply, connected, to)) => {
                     client = Some((Arc::new(connected.client), to));
+                    // Before any event.
                     let _ = replies.send(reply);
                     forwarder = Some(tokio::spawn(forward(connected.events, replies.clone())));
+                    None
                 }
-                Err(reply) => {
-                    let _ = replies.send(reply);
-                }
+                Err(reply) => Some(reply),
             },
-            ("hello", Some(_)) => {
-                let _ = replies.send(failed(request.id, "hello was said already"));
-            }
-            (_, None) => {
-                let _ = replies.send(failed(request.id, "the first request must be hello"));
-            }
+            ("hello", Some(_)) => Some(failed(request.id, "hello was said already")),
+            (_, None) => Some(failed(request.id, "the first request must be hello")),
             ("load", Some((client, to))) => {
                 let (client, to) = (client.clone(), to.clone());
                 let (subject, replies) = (subject.clone(), replies.clone());
@@ -110,16 +106,18 @@ pub async fn serve(
                         Err(why) => failed(request.id, &why),
                     });
                 });
+                None
             }
             ("cancel", Some(_)) => {
                 if let Some(call) = request.of.and_then(|of| waiting.remove(&of)) {
                     let _ = call.send(());
                 }
-                let _ = replies.send(ok(request.id, json!({})));
+                Some(ok(request.id, json!({})))
             }
             ("block", Some(_)) => {
                 let time = Duration::from_millis(request.for_ms.unwrap_or(0));
                 block(time, request.id, replies.clone());
+                None
             }
             (op, Some((client, _))) => {
                 let (client, replies) = (client.clone(), replies.clone());
@@ -134,10 +132,14 @@ pub async fn serve(
                         biased;
                         answer = answer(client.as_ref().as_ref(), request) => answer,
                         // The call is dropped, which ends it in this language, and says nothing of what was sent.
-                        Ok(()) = cancelled => json!({"id": id, "unknown": {"error": "given up by its caller"}}),
+                        Ok(()) = cancelled => protocol::unknown(id, "given up by its caller"),
                     });
                 });
+                None
             }
+        };
+        if let Some(reply) = reply {
+            let _ = replies.send(reply);
         }
     };
     // Calls hold the client; an abandoned acquire ends as any dropped call of the library does.
@@ -181,10 +183,8 @@ async fn hello(
     request: &Request,
 ) -> Result<(Value, Connected, ConnectTo), Value> {
     if request.protocol != Some(protocol::VERSION) {
-        return Err(failed(
-            request.id,
-            &format!("this driver speaks version {}", protocol::VERSION),
-        ));
+        let why = format!("this driver speaks version {}", protocol::VERSION);
+        return Err(failed(request.id, &why));
     }
     let Some(target) = request.target.clone() else {
         return Err(failed(request.id, "hello without a target"));
@@ -261,23 +261,22 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
             let Some(grant) = request.grant else {
                 return failed(id, &format!("{op} without a grant"));
             };
-            match (op, ms(request.lease_ms), &request.owner) {
-                ("release", _, None) => release_reply(id, client.release(&grant).await),
-                ("release", _, Some(owner)) => {
-                    release_reply(id, client.release_as(&grant, owner).await)
-                }
-                ("extend", Some(lease), None) => {
-                    release_reply(id, client.extend(&grant, lease).await)
-                }
+            let end = match (op, ms(request.lease_ms), &request.owner) {
+                ("release", _, None) => client.release(&grant).await,
+                ("release", _, Some(owner)) => client.release_as(&grant, owner).await,
+                ("extend", Some(lease), None) => client.extend(&grant, lease).await,
                 ("extend", Some(lease), Some(owner)) => {
-                    release_reply(id, client.extend_as(&grant, lease, owner).await)
+                    client.extend_as(&grant, lease, owner).await
                 }
-                ("extend", None, _) => failed(id, "extend without lease_ms"),
-                _ => match client.held(&grant).await {
-                    Some(held) => ok(id, json!({"held": held})),
-                    None => failed(id, "this lock cannot be asked what it believes"),
-                },
-            }
+                ("extend", None, _) => return failed(id, "extend without lease_ms"),
+                _ => {
+                    return match client.held(&grant).await {
+                        Some(held) => ok(id, json!({"held": held})),
+                        None => failed(id, "this lock cannot be asked what it believes"),
+                    };
+                }
+            };
+            release_reply(id, end)
         }
         // Not of the protocol: the harness asks its own drivers.
         "commands" => match client.commands().await {
@@ -293,10 +292,7 @@ async fn forward(
     replies: mpsc::UnboundedSender<Value>,
 ) {
     while let Some(event) = events.recv().await {
-        let Some(line) = event_line(event) else {
-            continue;
-        };
-        if replies.send(line).is_err() {
+        if event_line(event).is_some_and(|line| replies.send(line).is_err()) {
             return;
         }
     }

@@ -16,8 +16,6 @@ pub struct Batches {
     pub interval: Interval,
     /// Values per batch.
     pub length: usize,
-    /// Batches.
-    pub number: usize,
     /// Autocorrelation of neighbouring batches that was left.
     pub lag1: f64,
 }
@@ -83,7 +81,6 @@ fn interval(rounds: &[Vec<f64>], length: usize, number: usize) -> Batches {
             high: mean + half,
         },
         length,
-        number,
         lag1,
     }
 }

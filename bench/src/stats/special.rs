@@ -1,6 +1,9 @@
 //! The few distributions that intervals need: normal and Student's t.
 
-use statrs::function::{beta::beta_reg, erf::erfc};
+use statrs::{
+    distribution::{ContinuousCDF, StudentsT},
+    function::{beta::beta_reg, erf::erfc},
+};
 
 /// The upper tail of the normal distribution.
 pub(super) fn normal_tail(x: f64) -> f64 {
@@ -14,17 +17,8 @@ pub(super) fn student_two_sided(t: f64, freedom: f64) -> f64 {
 
 /// The value that Student's t exceeds with probability `tail` (0 to 0.5).
 pub(super) fn student_quantile(tail: f64, freedom: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e4);
-    // 1e4 halved 50 times is below 1e-11.
-    for _ in 0..50 {
-        let middle = f64::midpoint(low, high);
-        if student_two_sided(middle, freedom) > 2.0 * tail {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    f64::midpoint(low, high)
+    let distribution = StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are above 0");
+    distribution.inverse_cdf(1.0 - tail)
 }
 
 #[cfg(test)]

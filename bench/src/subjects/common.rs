@@ -12,9 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
-use super::steps::cmd;
 use crate::{
-    links::{Links, Trouble},
+    links::{Links, Trouble, cmd},
     per_thread::PerThread,
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
@@ -250,7 +249,7 @@ impl Subject for ByHand {
                 Err(Trouble::Refused(why))
                     if !why.contains("cannot connect") && !why.contains("cannot tell") => {}
                 Err(e) => {
-                    let why = format!("{}: {}", self.name, e.text());
+                    let why = format!("{}: {e}", self.name);
                     return Err(SubjectError::unreachable(why));
                 }
             }

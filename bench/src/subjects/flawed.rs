@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Begins, Enters, Extend, Give, GivenUp, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence,
-    Take, Tokens, Waits,
+    Enters, Extend, Give, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence, Take, Tokens, Waits,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -48,7 +47,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:lease-from-reply",
         about: "counts its lease from the reply instead of from the request",
-        begins: Begins::AtReply,
+        from_reply: true,
         ..SET_NX_PX
     },
     // Asked to keep the lock, it sets the lease once; a hold longer than that is two holds, and nobody is notified.
@@ -209,7 +208,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:cancelled-goes-on",
         about: "an acquire that its caller gave up goes on by itself, takes the lock for nobody and renews it",
-        given_up: GivenUp::GoesOn,
+        goes_on: true,
         ..SET_NX_PX
     },
     // The hold is kept in a variable of its thread: another thread finds none there, has nothing to do, and the renewal goes on.

@@ -8,13 +8,13 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    common::{ByHand, Grants, Jitter, try_again},
+    common::{ByHand, Grants, try_again},
     naive::release_end,
     recipe::SET_NX_PX,
-    steps::{Steps, cmd},
+    steps::Steps,
 };
 use crate::{
-    links::Trouble,
+    links::{Trouble, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -39,10 +39,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
             client: Box::new(move |own| {
                 Box::new(ManyClient {
                     flaw,
-                    steps: Steps::new(&SET_NX_PX, own.links, own.events),
-                    lease: own.lease,
-                    identity: own.identity,
-                    jitter: own.jitter,
+                    steps: Steps::new(&SET_NX_PX, own),
                     grants: Grants::default(),
                 })
             }),
@@ -68,9 +65,6 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
 struct ManyClient {
     flaw: Flaw,
     steps: Steps,
-    lease: Duration,
-    identity: String,
-    jitter: Jitter,
     /// The keys of each grant and the value in them.
     grants: Grants<(Vec<String>, String)>,
 }
@@ -82,17 +76,17 @@ impl ManyClient {
         request: &AcquireRequest<'_>,
         value: &str,
     ) -> Result<Option<(Instant, Vec<String>)>, Trouble> {
-        let lease = request.lease.unwrap_or(self.lease);
+        let lease = request.lease.unwrap_or(self.steps.own.lease);
         let first = request.lock;
         if self.flaw == Flaw::LooksThenCounts {
-            let links = &self.steps.links;
+            let links = &self.steps.own.links;
             let counter = format!("{{{first}}}:inside");
             let inside: Option<u32> = links.query(first, &cmd(&["GET", &counter])).await?;
             if inside.unwrap_or(0) >= request.permits.unwrap_or(1) {
                 return Ok(None);
             }
             let sent = Instant::now();
-            tokio::time::sleep(self.jitter.pause()).await;
+            tokio::time::sleep(self.steps.own.jitter.pause()).await;
             let _: i64 = links.query(first, &cmd(&["INCR", &counter])).await?;
             return Ok(Some((sent, vec![counter])));
         }
@@ -113,7 +107,7 @@ impl ManyClient {
 impl LockClient for ManyClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let number = self.grants.number();
-        let value = format!("{}-{number}", self.identity);
+        let value = format!("{}-{number}", self.steps.own.identity);
         let called = Instant::now();
         loop {
             match self.attempt(&request, &value).await {
@@ -124,7 +118,7 @@ impl LockClient for ManyClient {
                 Ok(None) => {}
                 Err(trouble) => return trouble.into(),
             }
-            if !try_again(called, request.wait, self.jitter.pause()).await {
+            if !try_again(called, request.wait, self.steps.own.jitter.pause()).await {
                 return AcquireEnd::Busy;
             }
         }
@@ -136,12 +130,11 @@ impl LockClient for ManyClient {
             let given = match self.flaw {
                 Flaw::FirstIsEnough => self.steps.give(&key, &value).await,
                 Flaw::LooksThenCounts => {
-                    let count = cmd(&["DECR", &key]);
-                    self.steps
-                        .links
-                        .query::<i64>(&key, &count)
+                    let links = &self.steps.own.links;
+                    links
+                        .query(&key, &cmd(&["DECR", &key]))
                         .await
-                        .map(|_| true)
+                        .map(|_: i64| true)
                 }
             };
             // Whether the key was there still is not looked at.
@@ -154,10 +147,10 @@ impl LockClient for ManyClient {
     }
 
     fn watchdog(&self) -> Option<Duration> {
-        Some(self.lease)
+        Some(self.steps.own.lease)
     }
 
     async fn commands(&self) -> Option<u64> {
-        Some(self.steps.links.commands())
+        Some(self.steps.own.links.commands())
     }
 }

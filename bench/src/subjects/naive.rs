@@ -14,14 +14,12 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    common::{ByHand, Grants, Jitter, only_lock, try_again},
-    recipe::{
-        Begins, Enters, GivenUp, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits,
-    },
-    steps::{Steps, cmd},
+    common::{ByHand, Grants, only_lock, try_again},
+    recipe::{Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
+    steps::Steps,
 };
 use crate::{
-    links::Trouble,
+    links::{Trouble, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -35,10 +33,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         resolves_once: recipe.resolves_once,
         client: Box::new(move |own| {
             Box::new(NaiveClient {
-                steps: Arc::new(Steps::new(recipe, own.links, own.events)),
-                watchdog: own.lease,
-                identity: own.identity,
-                jitter: own.jitter,
+                steps: Arc::new(Steps::new(recipe, own)),
                 grants: Grants::default(),
                 entered: Mutex::default(),
                 busy_until: Mutex::default(),
@@ -106,9 +101,6 @@ impl Drop for GoesOn {
 
 struct NaiveClient {
     steps: Arc<Steps>,
-    watchdog: Duration,
-    identity: String,
-    jitter: Jitter,
     /// Readers who leave no trace hold nothing.
     grants: Grants<Option<Arc<Hold>>>,
     /// Holds that may be entered again, by key and by whose they are.
@@ -191,8 +183,8 @@ impl NaiveClient {
                 }
             }
             let pause = match self.recipe().waits {
-                Waits::Every(pause) => self.jitter.about(pause),
-                _ => self.jitter.pause(),
+                Waits::Every(pause) => self.steps.own.jitter.about(pause),
+                _ => self.steps.own.jitter.pause(),
             };
             if !try_again(called, wait, pause).await {
                 if self.recipe().waits == Waits::InLine {
@@ -206,7 +198,7 @@ impl NaiveClient {
     /// Leaves the line of a lock, served or not.
     async fn leave_line(&self, key: &str, value: &str) -> Result<i64, Trouble> {
         let leave = cmd(&["LREM", &line_key(key), "1", value]);
-        self.steps.links.query(key, &leave).await
+        self.steps.own.links.query(key, &leave).await
     }
 
     /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look, or that it is in the line.
@@ -222,10 +214,10 @@ impl NaiveClient {
                 let line = line_key(key);
                 if heard.is_none() {
                     let join = cmd(&["RPUSH", &line, value]);
-                    *heard = Some(self.steps.links.query(key, &join).await?);
+                    *heard = Some(self.steps.own.links.query(key, &join).await?);
                 }
                 let first = cmd(&["LINDEX", &line, "0"]);
-                let first: Option<String> = self.steps.links.query(key, &first).await?;
+                let first: Option<String> = self.steps.own.links.query(key, &first).await?;
                 Ok(first.as_deref() == Some(value))
             }
             Waits::Remembering(_) => {
@@ -234,7 +226,7 @@ impl NaiveClient {
             }
             Waits::WhenNotifiedOnly => {
                 let get = cmd(&["GET", &released_key(key)]);
-                let now: Option<i64> = self.steps.links.query(key, &get).await?;
+                let now: Option<i64> = self.steps.own.links.query(key, &get).await?;
                 let now = now.unwrap_or(0);
                 // The first look is always news.
                 Ok(heard.replace(now) != Some(now))
@@ -251,7 +243,7 @@ impl NaiveClient {
                     return Ok(kept);
                 }
                 let raise = cmd(&["INCRBY", &format!("{{{key}}}:token"), &size.to_string()]);
-                let last: u64 = self.steps.links.query(key, &raise).await?;
+                let last: u64 = self.steps.own.links.query(key, &raise).await?;
                 let mut kept = self.tokens.lock().expect("no panic");
                 kept.extend((last.saturating_sub(size) + 1..=last).rev());
                 Ok(kept.pop())
@@ -286,9 +278,9 @@ impl LockClient for NaiveClient {
             let sent_at = Some(hold.sent);
             return AcquireEnd::ok(self.grants.keep(number, Some(hold)), sent_at);
         }
-        let lease = request.lease.unwrap_or(self.watchdog);
-        let value = format!("{}-{number}", self.identity);
-        let goes_on = (recipe.given_up == GivenUp::GoesOn).then(|| GoesOn {
+        let lease = request.lease.unwrap_or(self.steps.own.lease);
+        let value = format!("{}-{number}", self.steps.own.identity);
+        let goes_on = recipe.goes_on.then(|| GoesOn {
             steps: self.steps.clone(),
             key: key.to_owned(),
             value: value.clone(),
@@ -310,8 +302,8 @@ impl LockClient for NaiveClient {
         };
         let token = match self.token(key, number).await {
             Ok(token) => token,
-            // The key is taken, and nobody will be heard: its lease frees it.
-            Err(trouble) => return AcquireEnd::Unknown(trouble.text()),
+            // The key is taken, and no caller has it: its lease frees it.
+            Err(trouble) => return AcquireEnd::Unknown(trouble.to_string()),
         };
         let renewed = request.lease.is_none() && recipe.renewal != Renewal::Never;
         let renewals = renewed.then(|| {
@@ -341,9 +333,9 @@ impl LockClient for NaiveClient {
             token,
             returned_at: None,
             lease: None,
-            sent_at: Some(match recipe.begins {
-                Begins::AtSending => sent,
-                Begins::AtReply => Instant::now(),
+            sent_at: Some(match recipe.from_reply {
+                true => Instant::now(),
+                false => sent,
             }),
         }
     }
@@ -364,14 +356,14 @@ impl LockClient for NaiveClient {
             self.entered.lock().expect("no panic").remove(&place);
         }
         if self.recipe().waits == Waits::InLine {
-            // Whom it does not take out stands there for ever: that is what is wrong with this line.
+            // What this does not remove stays for ever: that is what is wrong with this line.
             let _ = self.leave_line(&held.key, &held.value).await;
         }
         let given = self.steps.give(&held.key, &held.value).await;
         if self.recipe().waits == Waits::WhenNotifiedOnly && given.is_ok() {
-            let tell = cmd(&["INCR", &released_key(&held.key)]);
-            // Whom the word does not reach goes on waiting: that is what is wrong with it.
-            let _ = self.steps.links.query::<i64>(&held.key, &tell).await;
+            let notify = cmd(&["INCR", &released_key(&held.key)]);
+            // A waiter that misses the message goes on waiting: that is what is wrong with it.
+            let _ = self.steps.own.links.query::<i64>(&held.key, &notify).await;
         }
         release_end(given)
     }
@@ -392,7 +384,7 @@ impl LockClient for NaiveClient {
     }
 
     fn watchdog(&self) -> Option<Duration> {
-        Some(self.watchdog)
+        Some(self.steps.own.lease)
     }
 
     /// One that never renews is held to what it was asked for: to keep the lock, or to say that it is lost.
@@ -401,7 +393,7 @@ impl LockClient for NaiveClient {
     }
 
     async fn commands(&self) -> Option<u64> {
-        Some(self.steps.links.commands())
+        Some(self.steps.own.links.commands())
     }
 }
 

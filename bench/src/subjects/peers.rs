@@ -92,14 +92,14 @@ impl Peer {
                 build.display()
             )
         });
-        let run = folder.join("run").to_string_lossy().into_owned();
-        ExecSubject::of_peer(
-            format!("peer:{}", self.name),
-            self.about,
-            self.system,
-            run,
+        ExecSubject {
+            name: format!("peer:{}", self.name),
+            about: self.about.to_owned(),
+            command: vec![folder.join("run").to_string_lossy().into_owned()],
+            system: self.system,
             missing,
-        )
+            ..ExecSubject::default()
+        }
     }
 }
 
@@ -125,11 +125,8 @@ mod tests {
             why.contains("make peers") && why.contains("build.sh"),
             "{why}"
         );
-        let built = drivers
-            .path()
-            .join("peers")
-            .join(peer.name)
-            .join(peer.built);
+        let folder = drivers.path().join("peers").join(peer.name);
+        let built = folder.join(peer.built);
         std::fs::create_dir_all(built.parent().expect("a folder")).expect("a folder");
         std::fs::write(built, "").expect("a file");
         assert_eq!(missing(), None);

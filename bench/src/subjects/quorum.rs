@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::{
-    common::{ByHand, Grants, Jitter, only_lock, try_again},
-    steps::{COMPARE_DELETE, cmd},
+    common::{ByHand, Grants, Own, only_lock, try_again},
+    steps::COMPARE_DELETE,
 };
 use crate::{
-    links::{Links, Script, Trouble},
+    links::{Trouble, cmd},
     protocol::whole_ms,
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
@@ -95,13 +95,9 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         client: Box::new(move |own| {
             Box::new(QuorumClient {
                 recipe,
-                links: own.links,
-                lease: own.lease,
-                identity: own.identity,
                 first: own.name.bytes().map(usize::from).sum(),
-                jitter: own.jitter,
+                own,
                 grants: Grants::default(),
-                compare_delete: Script::new(COMPARE_DELETE),
             })
         }),
     })
@@ -109,50 +105,48 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
 
 struct QuorumClient {
     recipe: &'static Recipe,
-    links: Links,
-    lease: Duration,
-    identity: String,
+    own: Own,
     /// The master with which a hoarder begins: names that differ in their number begin at different ones.
     first: usize,
-    jitter: Jitter,
     /// The key of each grant and the value in it.
     grants: Grants<(String, String)>,
-    compare_delete: Script,
 }
 
 impl QuorumClient {
     fn needed(&self) -> usize {
-        let servers = self.links.endpoints().len();
-        if self.recipe.half {
-            servers.div_ceil(2)
-        } else {
-            servers / 2 + 1
+        let servers = self.own.links.endpoints().len();
+        match self.recipe.half {
+            true => servers.div_ceil(2),
+            false => servers / 2 + 1,
         }
     }
 
-    /// Every master's answer, asked one after the other from this client's own first on.
-    async fn one_by_one(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
-        let endpoints = self.links.endpoints();
+    /// Every master's answer; a hoarder asks one after the other, from its own first on.
+    async fn ask_all(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
+        let endpoints = self.own.links.endpoints();
+        if !self.recipe.hoards {
+            return join_all(endpoints.iter().map(|at| self.own.links.ask(at, set))).await;
+        }
         let mut answers = Vec::with_capacity(endpoints.len());
         for number in 0..endpoints.len() {
             if number > 0 {
                 tokio::time::sleep(NEXT_MASTER).await;
             }
             let at = &endpoints[(self.first + number) % endpoints.len()];
-            answers.push(self.links.ask(at, set).await);
+            answers.push(self.own.links.ask(at, set).await);
         }
         answers
     }
 
     /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
     async fn give(&self, key: &str, value: &str) -> (usize, usize) {
-        let args = [value];
-        let args = args.as_slice();
-        let answers = join_all(self.links.endpoints().iter().map(|address| {
-            self.links
-                .script_at::<i64>(address, &self.compare_delete, key, args)
-        }))
-        .await;
+        let (keys, args) = ([key], [value]);
+        let answers = self.own.links.endpoints().iter().map(|at| {
+            self.own
+                .links
+                .script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args)
+        });
+        let answers = join_all(answers).await;
         let deleted = answers.iter().filter(|a| matches!(a, Ok(1))).count();
         let silent = answers.iter().filter(|a| a.is_err()).count();
         (deleted, silent)
@@ -164,10 +158,10 @@ impl LockClient for QuorumClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let key = or_end!(only_lock(&request));
         let called = Instant::now();
-        let lease = request.lease.unwrap_or(self.lease);
+        let lease = request.lease.unwrap_or(self.own.lease);
         let px = whole_ms(lease).to_string();
         let number = self.grants.number();
-        let value = format!("{}-{number}", self.identity);
+        let value = format!("{}-{number}", self.own.identity);
         loop {
             let sent = Instant::now();
             let mut set = cmd(&["SET", key, &value, "NX", "PX", &px]);
@@ -175,17 +169,7 @@ impl LockClient for QuorumClient {
                 // Answers what was there before: nothing, where it is set.
                 set.arg("GET");
             }
-            let answers: Vec<Result<Option<String>, Trouble>> = if self.recipe.hoards {
-                self.one_by_one(&set).await
-            } else {
-                join_all(
-                    self.links
-                        .endpoints()
-                        .iter()
-                        .map(|at| self.links.ask(at, &set)),
-                )
-                .await
-            };
+            let answers = self.ask_all(&set).await;
             let votes = |answer: &&Result<Option<String>, Trouble>| match answer {
                 Ok(before) if self.recipe.counts_names => {
                     before.as_ref().is_none_or(|it| *it == value)
@@ -208,14 +192,13 @@ impl LockClient for QuorumClient {
             let (_, silent) = self.give(key, &value).await;
             let pause = match self.recipe.hoards {
                 true => Duration::ZERO,
-                false => self.jitter.pause(),
+                false => self.own.jitter.pause(),
             };
             if !try_again(called, request.wait, pause).await {
                 // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
-                return if silent >= self.needed() {
-                    AcquireEnd::Unknown(format!("{silent} masters did not answer"))
-                } else {
-                    AcquireEnd::Busy
+                return match silent >= self.needed() {
+                    true => AcquireEnd::Unknown(format!("{silent} masters did not answer")),
+                    false => AcquireEnd::Busy,
                 };
             }
         }
@@ -231,10 +214,10 @@ impl LockClient for QuorumClient {
     }
 
     fn watchdog(&self) -> Option<Duration> {
-        Some(self.lease)
+        Some(self.own.lease)
     }
 
     async fn commands(&self) -> Option<u64> {
-        Some(self.links.commands())
+        Some(self.own.links.commands())
     }
 }

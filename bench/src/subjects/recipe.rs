@@ -72,15 +72,6 @@ pub(super) enum Renewal {
     Never,
 }
 
-/// When a lease is taken to begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begins {
-    /// When the command that set it was sent: never too late.
-    AtSending,
-    /// When its reply came: too late by as much as the reply took.
-    AtReply,
-}
-
 /// Who may enter a lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enters {
@@ -133,15 +124,6 @@ pub(super) enum Silence {
     Granted,
 }
 
-/// What becomes of an acquire that its caller gives up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GivenUp {
-    /// It ends.
-    Ends,
-    /// It goes on by itself, takes the lock for nobody, and renews it where it is renewed.
-    GoesOn,
-}
-
 /// Writers, and readers, who take nothing.
 pub(super) const READERS_UNSEEN: &[&str] = &["write", "read"];
 
@@ -156,12 +138,14 @@ pub(super) struct Recipe {
     pub(super) give: Give,
     pub(super) extend: Extend,
     pub(super) renewal: Renewal,
-    pub(super) begins: Begins,
+    /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not when the command was sent.
+    pub(super) from_reply: bool,
     pub(super) enters: Enters,
     pub(super) waits: Waits,
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
-    pub(super) given_up: GivenUp,
+    /// An acquire that its caller gives up goes on by itself, takes the lock for nobody, and renews it where it is renewed.
+    pub(super) goes_on: bool,
     /// A release by another caller than the one that acquired finds nothing that is that caller's, and says that it is done.
     pub(super) bound: bool,
     /// The name of its server is looked up once, and kept as an address for ever.
@@ -177,12 +161,12 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     give: Give::CompareAndDelete,
     extend: Extend::CompareAndExpire,
     renewal: Renewal::Thirds,
-    begins: Begins::AtSending,
+    from_reply: false,
     enters: Enters::Nobody,
     waits: Waits::Polling,
     tokens: Tokens::None,
     silence: Silence::Unknown,
-    given_up: GivenUp::Ends,
+    goes_on: false,
     bound: false,
     resolves_once: false,
 };

@@ -3,58 +3,56 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
 
 use redis::Cmd;
-use tokio::sync::mpsc;
 
-use super::recipe::{Extend, Give, Recipe, Renewal, Take};
+use super::{
+    common::Own,
+    recipe::{Extend, Give, Recipe, Renewal, Take},
+};
 use crate::{
-    links::{Links, Script, Trouble},
+    links::{Script, Trouble, cmd},
     protocol::whole_ms,
     subject::ClientEvent,
 };
 
 /// Deletes the key if it is ours: 1, else 0.
-pub(super) const COMPARE_DELETE: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+pub(super) static COMPARE_DELETE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
+    )
+});
 /// Extends the lease if the key is ours: 1, else 0.
-const COMPARE_EXPIRE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
+static COMPARE_EXPIRE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0",
+    )
+});
 
-/// RLock's scripts, as this project's library sends them.
-const HASH_ACQUIRE: &str = include_str!("../../../lock-core/scripts/acquire.lua");
-const HASH_RELEASE: &str = include_str!("../../../lock-core/scripts/release.lua");
-const HASH_EXTEND: &str = include_str!("../../../lock-core/scripts/extend.lua");
+// RLock's scripts, as this project's library sends them.
+static HASH_ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/acquire.lua")));
+static HASH_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/release.lua")));
+static HASH_EXTEND: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../../lock-core/scripts/extend.lua")));
 /// The longest blocking of one BLPOP, well below the time after which an answer counts as lost.
 const BLOCK: Duration = Duration::from_secs(1);
-
-pub(super) fn cmd(words: &[&str]) -> Cmd {
-    let mut cmd = redis::cmd(words[0]);
-    for word in &words[1..] {
-        cmd.arg(word);
-    }
-    cmd
-}
 
 /// The list that has a lock's token while nobody holds it.
 fn token_key(key: &str) -> String {
     format!("{{{key}}}:token")
 }
 
-/// The connections of a client, and what it does on them.
+/// What a client has for itself, and what it does on its connections.
 pub(super) struct Steps {
     pub(super) recipe: &'static Recipe,
-    pub(super) links: Links,
-    pub(super) events: mpsc::UnboundedSender<ClientEvent>,
-    compare_delete: Script,
-    compare_expire: Script,
-    hash_acquire: Script,
-    hash_release: Script,
-    hash_extend: Script,
+    pub(super) own: Own,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
     /// A command has failed, in a recipe that renews nothing from then on.
@@ -62,20 +60,10 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(
-        recipe: &'static Recipe,
-        links: Links,
-        events: mpsc::UnboundedSender<ClientEvent>,
-    ) -> Self {
+    pub(super) fn new(recipe: &'static Recipe, own: Own) -> Self {
         Steps {
             recipe,
-            links,
-            events,
-            compare_delete: Script::new(COMPARE_DELETE),
-            compare_expire: Script::new(COMPARE_EXPIRE),
-            hash_acquire: Script::new(HASH_ACQUIRE),
-            hash_release: Script::new(HASH_RELEASE),
-            hash_extend: Script::new(HASH_EXTEND),
+            own,
             made: Mutex::default(),
             renewer_ended: AtomicBool::new(false),
         }
@@ -94,52 +82,61 @@ impl Steps {
         };
         let px = whole_ms(lease).to_string();
         let sent = Instant::now();
-        if let Take::SetNxThenExpire(gap) = self.recipe.take {
-            let set: i64 = self.links.query(key, &cmd(&["SETNX", key, value])).await?;
-            if set == 0 {
-                return Ok(None);
+        let set = cmd(&["SET", key, value, "PX", &px]);
+        let taken = match self.recipe.take {
+            Take::SetNxThenExpire(gap) => {
+                return self.take_then_expire(key, value, &px, gap).await;
             }
-            if !gap.is_zero() {
-                tokio::time::sleep(gap).await;
-            }
-            let expire = cmd(&["PEXPIRE", key, &px]);
-            // Until now the key had no lease at all: what was promised begins here.
-            let sent = Instant::now();
-            // The key is taken already: whatever goes wrong now leaves it taken.
-            return match self.links.query::<i64>(key, &expire).await {
-                Ok(_) => Ok(Some(sent)),
-                Err(e) => Err(Trouble::Lost(e.text())),
-            };
-        }
-        match self.recipe.take {
-            Take::Watch => {
-                let set = cmd(&["SET", key, value, "PX", &px]);
-                let taken = self.guarded(key, None, set).await?;
-                return Ok(taken.then_some(sent));
-            }
+            Take::Watch => self.guarded(key, None, set).await?,
             Take::Script => {
-                let script = &self.hash_acquire;
-                let left: Option<i64> = self.links.script(script, &[key], &[&px, value]).await?;
-                return Ok(left.is_none().then_some(sent));
+                let args = [&px, value];
+                let left: Option<i64> = self.own.links.script(&HASH_ACQUIRE, &[key], &args).await?;
+                left.is_none()
             }
-            _ => {}
+            other => {
+                let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
+                let reply: Option<String> = self.own.links.query(key, &set_nx_px).await?;
+                if reply.is_none() && other == Take::Steal {
+                    let sent = Instant::now();
+                    let reply: Option<String> = self.own.links.query(key, &set).await?;
+                    return Ok(reply.map(|_| sent));
+                }
+                if reply.is_some() && other == Take::ThenWait {
+                    let wait = cmd(&["WAIT", "1", "100"]);
+                    let _unread: i64 = self.own.links.query(key, &wait).await?;
+                }
+                reply.is_some()
+            }
+        };
+        Ok(taken.then_some(sent))
+    }
+
+    /// Takes the key in two steps.
+    async fn take_then_expire(
+        &self,
+        key: &str,
+        value: &str,
+        px: &str,
+        gap: Duration,
+    ) -> Result<Option<Instant>, Trouble> {
+        let set: i64 = self
+            .own
+            .links
+            .query(key, &cmd(&["SETNX", key, value]))
+            .await?;
+        if set == 0 {
+            return Ok(None);
         }
-        let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-        let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
-        match (reply, self.recipe.take) {
-            (Some(_), Take::ThenWait) => {
-                let wait = cmd(&["WAIT", "1", "100"]);
-                let _unread: i64 = self.links.query(key, &wait).await?;
-                Ok(Some(sent))
-            }
-            (Some(_), _) => Ok(Some(sent)),
-            (None, Take::Steal) => {
-                let sent = Instant::now();
-                let set = cmd(&["SET", key, value, "PX", &px]);
-                let reply: Option<String> = self.links.query(key, &set).await?;
-                Ok(reply.map(|_| sent))
-            }
-            (None, _) => Ok(None),
+        if !gap.is_zero() {
+            tokio::time::sleep(gap).await;
+        }
+        // Until now the key had no lease at all: what was promised begins here.
+        let sent = Instant::now();
+        let expire = cmd(&["PEXPIRE", key, px]);
+        // The key is taken already: whatever goes wrong now leaves it taken.
+        match self.own.links.query::<i64>(key, &expire).await {
+            Ok(_) => Ok(Some(sent)),
+            Err(e) => Err(Trouble::Lost(e.to_string())),
         }
     }
 
@@ -150,17 +147,20 @@ impl Steps {
         expected: Option<&str>,
         change: Cmd,
     ) -> Result<bool, Trouble> {
-        let mut alone = self.links.alone(key).await?;
-        self.links.over(&mut alone, &cmd(&["WATCH", key])).await?;
-        let found = self.links.over(&mut alone, &cmd(&["GET", key])).await?;
+        let mut alone = self.own.links.alone(key).await?;
+        self.own
+            .links
+            .over(&mut alone, &cmd(&["WATCH", key]))
+            .await?;
+        let found = self.own.links.over(&mut alone, &cmd(&["GET", key])).await?;
         let found: Option<String> = found.and_then(|value| redis::from_redis_value(value).ok());
         if found.as_deref() != expected {
-            self.links.over(&mut alone, &cmd(&["UNWATCH"])).await?;
-            self.links.keep(alone);
+            self.own.links.over(&mut alone, &cmd(&["UNWATCH"])).await?;
+            self.own.links.keep(alone);
             return Ok(false);
         }
-        let done = self.links.commit(&mut alone, change).await?;
-        self.links.keep(alone);
+        let done = self.own.links.commit(&mut alone, change).await?;
+        self.own.links.keep(alone);
         Ok(done)
     }
 
@@ -173,12 +173,14 @@ impl Steps {
         let token = token_key(key);
         let known = self.made.lock().expect("no panic").contains(key);
         if !known {
-            let made: i64 = self
-                .links
-                .query(key, &cmd(&["SETNX", &format!("{token}:made"), "1"]))
-                .await?;
+            let make = cmd(&["SETNX", &format!("{token}:made"), "1"]);
+            let made: i64 = self.own.links.query(key, &make).await?;
             if made == 1 {
-                let _: i64 = self.links.query(key, &cmd(&["RPUSH", &token, "1"])).await?;
+                let _: i64 = self
+                    .own
+                    .links
+                    .query(key, &cmd(&["RPUSH", &token, "1"]))
+                    .await?;
             }
             self.made.lock().expect("no panic").insert(key.to_owned());
         }
@@ -188,15 +190,13 @@ impl Steps {
             let sent = Instant::now();
             // Zero would block for ever.
             let popped = if left < Duration::from_millis(1) {
-                self.links.query(key, &cmd(&["LPOP", &token])).await?
+                self.own.links.query(key, &cmd(&["LPOP", &token])).await?
             } else {
                 let seconds = format!("{:.3}", left.as_secs_f64());
-                let mut alone = self.links.alone(key).await?;
-                let popped = self
-                    .links
-                    .over(&mut alone, &cmd(&["BLPOP", &token, &seconds]))
-                    .await?;
-                self.links.keep(alone);
+                let mut alone = self.own.links.alone(key).await?;
+                let pop = cmd(&["BLPOP", &token, &seconds]);
+                let popped = self.own.links.over(&mut alone, &pop).await?;
+                self.own.links.keep(alone);
                 popped
             };
             match popped {
@@ -212,29 +212,28 @@ impl Steps {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
             Give::CompareAndDelete => {
-                let script = &self.compare_delete;
-                self.links.script::<i64>(script, &[key], &[value]).await?
+                let (keys, args) = ([key], [value]);
+                self.own.links.script(&COMPARE_DELETE, &keys, &args).await?
             }
             Give::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
             Give::Token => {
                 let push = cmd(&["RPUSH", &token_key(key), "1"]);
-                i64::from(self.links.query::<i64>(key, &push).await? > 0)
+                i64::from(self.own.links.query::<i64>(key, &push).await? > 0)
             }
             Give::Script => {
                 let channel = format!("redisson_lock__channel:{{{key}}}");
-                let script = &self.hash_release;
                 let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
-                let freed: Option<i64> = self.links.script(script, &keys, &args).await?;
+                let freed: Option<i64> = self.own.links.script(&HASH_RELEASE, &keys, &args).await?;
                 freed.unwrap_or(0)
             }
-            Give::Delete => self.links.query(key, &delete).await?,
+            Give::Delete => self.own.links.query(key, &delete).await?,
             Give::GetThenDelete(gap) => {
-                let found: Option<String> = self.links.query(key, &cmd(&["GET", key])).await?;
+                let found: Option<String> = self.own.links.query(key, &cmd(&["GET", key])).await?;
                 if found.as_deref() != Some(value) {
                     return Ok(false);
                 }
                 tokio::time::sleep(gap).await;
-                self.links.query(key, &delete).await?
+                self.own.links.query(key, &delete).await?
             }
             Give::Nothing => 1,
         };
@@ -250,19 +249,27 @@ impl Steps {
     ) -> Result<bool, Trouble> {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, Trouble> {
-            let script = &self.compare_expire;
-            let extended: i64 = self.links.script(script, &[key], &[value, &px]).await?;
+            let args = [value, &px];
+            let extended: i64 = self
+                .own
+                .links
+                .script(&COMPARE_EXPIRE, &[key], &args)
+                .await?;
             Ok(extended == 1)
         };
         match self.recipe.extend {
             Extend::CompareAndExpire => compared().await,
             Extend::Script => {
-                let script = &self.hash_extend;
-                let held: i64 = self.links.script(script, &[key], &[&px, value]).await?;
+                let args = [&px, value];
+                let held: i64 = self.own.links.script(&HASH_EXTEND, &[key], &args).await?;
                 Ok(held == 1)
             }
             Extend::Expire => {
-                let extended: i64 = self.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
+                let extended: i64 = self
+                    .own
+                    .links
+                    .query(key, &cmd(&["PEXPIRE", key, &px]))
+                    .await?;
                 Ok(extended == 1)
             }
             Extend::OrTakeAgain => {
@@ -270,7 +277,7 @@ impl Steps {
                     return Ok(true);
                 }
                 let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
-                let reply: Option<String> = self.links.query(key, &set_nx_px).await?;
+                let reply: Option<String> = self.own.links.query(key, &set_nx_px).await?;
                 Ok(reply.is_some())
             }
             Extend::Nothing => Ok(true),
@@ -288,7 +295,7 @@ impl Steps {
     ) {
         let mut sure_until = sent + lease;
         let lost = |reason: &str| {
-            let _ = self.events.send(ClientEvent::Lost {
+            let _ = self.own.events.send(ClientEvent::Lost {
                 grant: grant.clone(),
                 reason: reason.to_owned(),
                 at: Instant::now(),
@@ -305,7 +312,7 @@ impl Steps {
             match extended.await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;
-                    let _ = self.events.send(ClientEvent::Extended {
+                    let _ = self.own.events.send(ClientEvent::Extended {
                         grant: grant.clone(),
                         lease,
                         sent_at: Some(sent_at),

@@ -24,7 +24,6 @@ pub enum Asks {
 
 /// Other numbers than the workload's, where somebody wishes for them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct WorkloadOverrides {
     /// The share of cycles that write, 0 to 1.
     pub writes: Option<f64>,
@@ -32,17 +31,6 @@ pub struct WorkloadOverrides {
     pub together: Option<u32>,
     /// Permits that there are.
     pub permits: Option<u32>,
-}
-
-impl WorkloadOverrides {
-    /// With other numbers; `None` leaves the workload's.
-    pub fn new(writes: Option<f64>, together: Option<u32>, permits: Option<u32>) -> Self {
-        WorkloadOverrides {
-            writes,
-            together,
-            permits,
-        }
-    }
 }
 
 impl Asks {

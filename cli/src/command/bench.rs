@@ -514,7 +514,11 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
         arrivals: options.arrivals,
     });
     plan.locks = options.locks;
-    plan.asks = WorkloadOverrides::new(options.writers, options.together, options.permits);
+    plan.asks = WorkloadOverrides {
+        writes: options.writers,
+        together: options.together,
+        permits: options.permits,
+    };
     plan.clients = options.clients;
     plan.client_processes = options.clients > 1 || options.own_loop;
     plan.own_loop = options.own_loop;

@@ -214,7 +214,7 @@ fn json(driver: &str, found: &Conformity) -> serde_json::Value {
     });
     serde_json::json!({
         "schema": 1, "driver": driver, "library": found.library, "conforms": found.conforms(), "steps": steps.collect::<Vec<_>>(),
-        "pipe_ns": found.pipe.map(|(p50, p99)| serde_json::json!({"p50": ns(p50), "p99": ns(p99)})),
+        "pipe_ns": found.pipe.map(|pipe| serde_json::json!({"p50": ns(pipe.median), "p99": ns(pipe.p99)})),
     })
 }
 

@@ -10,9 +10,8 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use results::secrets::{redact, redact_all};
 
+use super::PipeCost;
 use crate::subject::ConnectTo;
-
-pub use steps::STEPS;
 
 /// How a driver is to be tried. Shown without the target's password.
 #[derive(Clone)]
@@ -77,16 +76,15 @@ pub struct Conformity {
     pub library: String,
     /// Every step, in order.
     pub steps: Vec<Step>,
-    /// Median and 99th percentile of a round trip through the pipe that asks no server.
-    pub pipe: Option<(Duration, Duration)>,
+    /// A round trip through the pipe that asks no server.
+    pub pipe: Option<PipeCost>,
 }
 
 impl Conformity {
     /// Whether no step was broken.
     pub fn conforms(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| step.outcome != Outcome::Broken)
+        let broken = |step: &Step| step.outcome == Outcome::Broken;
+        !self.steps.iter().any(broken)
     }
 }
 

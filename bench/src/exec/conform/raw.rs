@@ -15,7 +15,7 @@ use tokio::{
 
 use super::super::{
     log_tail,
-    output::{LineError, Output},
+    output::Output,
     process::{self, Started},
 };
 use crate::{
@@ -43,9 +43,8 @@ pub(super) struct Raw {
     next_id: u64,
     asked: BTreeMap<u64, Instant>,
     answered: BTreeSet<u64>,
-    replies: BTreeMap<u64, Reply>,
-    /// Answers without one ending, by the request.
-    spoilt: BTreeMap<u64, String>,
+    /// By the request; the error is what is wrong with an answer without one ending.
+    replies: BTreeMap<u64, Result<Reply, String>>,
     pub(super) events: Vec<Object>,
     /// What it did that no driver may, line by line.
     pub(super) wrong: Vec<String>,
@@ -69,7 +68,6 @@ impl Raw {
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             replies: BTreeMap::new(),
-            spoilt: BTreeMap::new(),
             events: Vec::new(),
             wrong: Vec::new(),
             over: false,
@@ -108,11 +106,8 @@ impl Raw {
         let deadline = tokio::time::Instant::now() + within;
         loop {
             if let Some(reply) = self.replies.remove(&id) {
-                return Ok(reply);
-            }
-            // A line that answers it in no way the protocol has: nothing better will come.
-            if let Some(wrong) = self.spoilt.remove(&id) {
-                return Err(format!("{wrong}{}", log_tail(self.to.log.as_ref())));
+                // A line that answers it in no way the protocol has: nothing better will come.
+                return reply.map_err(|wrong| format!("{wrong}{}", log_tail(self.to.log.as_ref())));
             }
             if self.over {
                 return Err(self.ended().await);
@@ -144,7 +139,7 @@ impl Raw {
 
     /// Whether an answer has come, without waiting.
     pub(super) fn has(&self, id: u64) -> bool {
-        self.replies.contains_key(&id) || (self.answered.contains(&id))
+        self.answered.contains(&id)
     }
 
     /// Takes one line; `None` when the time is over.
@@ -153,14 +148,8 @@ impl Raw {
             Err(_) => return None,
             Ok(Ok(Some(line))) => self.take(line.at, &line.text),
             Ok(Ok(None)) => self.over = true,
-            Ok(Err(LineError::TooLong(beginning))) => {
-                self.wrong.push(format!(
-                    "printed a line without an end, which begins `{beginning}`"
-                ));
-                self.over = true;
-            }
-            Ok(Err(LineError::Io(e))) => {
-                self.wrong.push(format!("its output cannot be read: {e}"));
+            Ok(Err(error)) => {
+                self.wrong.push(error.to_string());
                 self.over = true;
             }
         }
@@ -169,35 +158,27 @@ impl Raw {
 
     fn take(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
-        let (id, endings) = match Line::parse(line) {
+        let (id, ending) = match Line::parse(line) {
             Ok(Line::Event(event)) => return self.events.push(event),
-            Ok(Line::Reply(id, endings)) => (id, endings),
+            Ok(Line::Reply(id, ending)) => (id, ending),
             Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
         };
         let Some(asked_at) = self.asked.get(&id).copied() else {
-            self.wrong
-                .push(format!("answered an id that was never asked: `{shown}`"));
-            return;
+            let what = format!("answered an id that was never asked: `{shown}`");
+            return self.wrong.push(what);
         };
         if !self.answered.insert(id) {
-            self.wrong.push(format!("answered an id twice: `{shown}`"));
-            return;
+            return self.wrong.push(format!("answered an id twice: `{shown}`"));
         }
-        let mut endings = endings.into_iter();
-        let (Some((ending, body)), None) = (endings.next(), endings.next()) else {
+        let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");
-            self.spoilt.insert(id, what.clone());
+            self.replies.insert(id, Err(what.clone()));
             self.wrong.push(what);
             return;
         };
-        self.replies.insert(
-            id,
-            Reply {
-                took: at.saturating_duration_since(asked_at),
-                ending,
-                body,
-            },
-        );
+        let took = at.saturating_duration_since(asked_at);
+        let reply = Reply { took, ending, body };
+        self.replies.insert(id, Ok(reply));
     }
 
     /// How it ended, with the end of its log.
@@ -221,8 +202,7 @@ impl Raw {
 
     /// SIGKILL, and waits until it is gone.
     pub(super) async fn kill(&mut self) {
-        let _ = self.child.start_kill();
-        let _ = self.child.wait().await;
+        let _ = self.child.kill().await;
         self.over = true;
     }
 }

@@ -33,15 +33,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// gRPC's code of what is not there.
 const NOT_FOUND: i32 = 5;
 
-pub(super) async fn lock(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, false).await
-}
-
-pub(super) async fn shared_lease(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, true).await
-}
-
-async fn connect(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
+/// Locks on leases: one for each hold, or one for all holds of the client where it `shares`.
+pub(super) async fn lock(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let members = Arc::new(Members {
         addresses: addresses(&own.target),
         // The server counts whole seconds.
@@ -55,14 +48,9 @@ async fn connect(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError>
     let hello = members.call(until, |mut client| async move {
         client.get("locklab:hello", None).await
     });
-    hello
-        .await
-        .map_err(|trouble| own.unreachable(trouble.text()))?;
+    own.reached(hello.await)?;
     if shares {
-        let lease = members.lease(until).await;
-        lease
-            .map_err(|trouble| own.unreachable(trouble.text()))?
-            .keep();
+        own.reached(members.lease(until).await)?.keep();
     }
     Ok(Arc::new(Etcd(members)))
 }
@@ -225,24 +213,18 @@ struct Etcd(Arc<Members>);
 #[async_trait]
 impl Store for Etcd {
     async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is held.
-        let not_held = |trouble: Trouble| Trouble::Refused(trouble.text());
         let taken = match want.is_one_try() {
             false => self.queue(want).await,
             true => self.try_once(want).await,
         };
-        taken.map_err(not_held)
+        // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is held.
+        taken.map_err(Trouble::refused)
     }
 
     async fn close(&self) {
         let spare = std::mem::take(&mut *self.0.spare.lock().expect("no panic"));
         join_all(spare.iter().map(|lease| self.0.revoke(lease.id))).await;
     }
-}
-
-/// The key of a hold, as the lock API names it.
-fn key_of(want: &Want<'_>, lease: i64) -> String {
-    format!("{}/{lease:x}", want.key)
 }
 
 impl Etcd {
@@ -289,7 +271,7 @@ impl Etcd {
                         match self.0.beat(leased.id()).await {
                             Ok(true) => leased.lease = leased.lease.map(|lease| Lease { last: sent, ..lease }),
                             Ok(false) => break None,
-                            Err(silent) => break Some(silent.text()),
+                            Err(silent) => break Some(silent.to_string()),
                         }
                     }
                 }
@@ -306,7 +288,7 @@ impl Etcd {
     /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no such call.
     async fn try_once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
-        let key = key_of(want, leased.id());
+        let key = format!("{}/{:x}", want.key, leased.id());
         let first = GetOptions::new()
             .with_prefix()
             .with_sort(SortTarget::Create, SortOrder::Ascend)
@@ -325,16 +307,13 @@ impl Etcd {
         let Some(answer) = self.0.call(want.until(), put).await? else {
             return Ok(None);
         };
-        let is_first = answer
-            .op_responses()
-            .into_iter()
-            .any(|response| match response {
-                TxnOpResponse::Get(found) => found
-                    .kvs()
-                    .first()
-                    .is_some_and(|kv| kv.key() == key.as_bytes()),
-                _ => false,
-            });
+        let is_first = answer.op_responses().iter().any(|response| {
+            let TxnOpResponse::Get(found) = response else {
+                return false;
+            };
+            let first = found.kvs().first();
+            first.is_some_and(|kv| kv.key() == key.as_bytes())
+        });
         let revision = answer.header().map_or(0, |header| header.revision());
         Ok(is_first.then(|| self.taken(key, leased, revision)))
     }

@@ -172,6 +172,11 @@ impl Own {
         let target = results::secrets::redact(&self.target);
         SubjectError::unreachable(format!("{target} does not answer: {why}"))
     }
+
+    /// What was answered there.
+    fn reached<T>(&self, answer: Result<T, impl std::fmt::Display>) -> Result<T, SubjectError> {
+        answer.map_err(|why| self.unreachable(why))
+    }
 }
 
 /// An acquire, as a system is asked for it.
@@ -237,35 +242,93 @@ trait Hold: Send + Sync {
     }
 }
 
-/// What is asked for again and again, since its server has no queue.
-#[async_trait]
-trait Polled: Send + Sync {
-    fn jitter(&self) -> &Jitter;
-    /// One try, which may be repeated if its answer is lost.
-    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble>;
-}
-
-/// Tries until the wait is over, each 1 to 3 ms.
-async fn poll(store: &dyn Polled, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+/// Tries until the wait is over, each 1 to 3 ms, since the server has no queue. A try may be repeated if its answer is lost.
+async fn poll<F>(
+    jitter: &Jitter,
+    want: &Want<'_>,
+    once: impl Fn() -> F,
+) -> Result<Option<Taken>, Trouble>
+where
+    F: Future<Output = Result<Option<Taken>, Trouble>>,
+{
     loop {
-        let tried = store.once(want).await;
+        let tried = once().await;
         if let Ok(Some(taken)) = tried {
             return Ok(Some(taken));
         }
-        if !try_again(want.called, want.wait, store.jitter().pause()).await {
+        if !try_again(want.called, want.wait, jitter.pause()).await {
             return tried;
         }
     }
 }
 
-/// Connections that nobody uses now, each with when it was used last.
-struct Spare<C>(Mutex<Vec<(Instant, C)>>);
+/// What names a hold in its row: the lock, and who holds it.
+#[derive(Debug, Clone)]
+struct RowKey {
+    lock: String,
+    owner: String,
+}
 
-impl<C> Default for Spare<C> {
-    fn default() -> Self {
-        Spare(Mutex::default())
+/// A row or a document for each lock: its owner, its end by the server's clock, and a fence that each grant counts up.
+#[async_trait]
+trait Rows: Send + Sync + 'static {
+    /// Takes over what is free or past its end: when that was sent, and the fence. Who has it already is known by the owner's name.
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble>;
+    /// Moves the end on; false if the row is not the owner's.
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble>;
+    /// As [`Hold::give`].
+    async fn give(&self, row: &RowKey) -> Result<bool, Trouble>;
+}
+
+/// When a row was asked for, and its token.
+type Fence = (Instant, Option<u64>);
+
+/// A lock that is a row.
+struct RowStore<R> {
+    rows: Arc<R>,
+    jitter: Jitter,
+}
+
+#[async_trait]
+impl<R: Rows> Store for RowStore<R> {
+    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+        let row = &RowKey {
+            lock: want.key.to_owned(),
+            owner: want.value.clone(),
+        };
+        let once = || async move {
+            let taken = self.rows.take(row, want.lease).await?;
+            Ok(taken.map(|(sent, token)| Taken {
+                hold: Box::new(RowHold {
+                    rows: self.rows.clone(),
+                    row: row.clone(),
+                }),
+                token,
+                sent,
+            }))
+        };
+        poll(&self.jitter, want, once).await
     }
 }
+
+struct RowHold<R> {
+    rows: Arc<R>,
+    row: RowKey,
+}
+
+#[async_trait]
+impl<R: Rows> Hold for RowHold<R> {
+    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
+        self.rows.keep(&self.row, lease).await
+    }
+
+    async fn give(&self) -> Result<bool, Trouble> {
+        self.rows.give(&self.row).await
+    }
+}
+
+/// Connections that nobody uses now, each with when it was used last.
+struct Spare<C>(Mutex<Vec<(Instant, C)>>);
 
 impl<C> Spare<C> {
     /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it since.
@@ -275,10 +338,8 @@ impl<C> Spare<C> {
     }
 
     fn keep(&self, connection: C) {
-        self.0
-            .lock()
-            .expect("no panic")
-            .push((Instant::now(), connection));
+        let mut spare = self.0.lock().expect("no panic");
+        spare.push((Instant::now(), connection));
     }
 }
 
@@ -352,11 +413,8 @@ impl Subject for BaselineSubject {
             );
             return Err(SubjectError::NotApplicable(why));
         }
-        let (Some(connect), None) = (self.row.connect, &self.missing) else {
-            return Err(SubjectError::unreachable(
-                self.missing.clone().unwrap_or_default(),
-            ));
-        };
+        let missing = || SubjectError::unreachable(self.missing().unwrap_or_default());
+        let connect = self.row.connect.ok_or_else(missing)?;
         let (events, receiver) = mpsc::unbounded_channel();
         let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let identity = format!("{}-{}-{since_epoch:x}", to.client, std::process::id());
@@ -410,13 +468,8 @@ impl Held {
     }
 
     fn believes(&self) -> bool {
-        let now = Instant::now();
-        let Belief {
-            sure_until,
-            ends,
-            lost,
-        } = self.belief();
-        !lost && now < sure_until && ends.is_none_or(|ends| now < ends)
+        let (now, belief) = (Instant::now(), self.belief());
+        !belief.lost && now < belief.sure_until && belief.ends.is_none_or(|ends| now < ends)
     }
 
     fn believe(&self, change: impl FnOnce(&mut Belief)) {
@@ -455,10 +508,8 @@ impl Keeper {
             if broke {
                 return self.lost(&held, "the connection that held it has ended");
             }
-            let Belief {
-                sure_until, ends, ..
-            } = held.belief();
-            let sent = Instant::now();
+            let (sent, belief) = (Instant::now(), held.belief());
+            let (sure_until, ends) = (belief.sure_until, belief.ends);
             if ends.is_some_and(|ends| ends <= sent) {
                 return self.gives(&held).await;
             }
@@ -522,10 +573,10 @@ impl LockClient for BaselineClient {
         }
         let number = self.grants.number();
         let by_session = self.row.kept == Kept::Session;
-        let lease = request
-            .lease
-            .filter(|_| !by_session)
-            .unwrap_or(self.session);
+        let lease = match request.lease {
+            Some(lease) if !by_session => lease,
+            _ => self.session,
+        };
         let trusts = self.row.trusts(lease);
         let want = Want {
             key,
@@ -539,15 +590,13 @@ impl LockClient for BaselineClient {
             Ok(None) => return AcquireEnd::Busy,
             Err(trouble) => return trouble.into(),
         };
-        let sent = taken.sent;
+        let Taken { hold, token, sent } = taken;
+        let own_end = request.lease.filter(|_| by_session);
         let held = Arc::new(Held {
-            hold: taken.hold,
+            hold,
             belief: Mutex::new(Belief {
                 sure_until: sent + trusts,
-                ends: request
-                    .lease
-                    .filter(|_| by_session)
-                    .map(|lease| sent + lease),
+                ends: own_end.map(|lease| sent + lease),
                 lost: false,
             }),
             keeper: Mutex::default(),
@@ -565,13 +614,13 @@ impl LockClient for BaselineClient {
         }
         AcquireEnd::Ok {
             grant: self.grants.keep(number, held),
-            token: taken.token,
+            token,
             sent_at: Some(sent),
             returned_at: None,
             lease: request
                 .lease
-                .filter(|asked| *asked > trusts)
-                .map(|_| trusts),
+                .is_some_and(|asked| asked > trusts)
+                .then_some(trusts),
         }
     }
 
@@ -619,15 +668,10 @@ impl LockClient for BaselineClient {
     }
 
     fn abilities(&self) -> Abilities {
+        let topologies = self.row.topologies.iter();
         Abilities {
             features: Some(vec!["lost".to_owned()]),
-            topologies: Some(
-                self.row
-                    .topologies
-                    .iter()
-                    .map(|name| (*name).to_owned())
-                    .collect(),
-            ),
+            topologies: Some(topologies.map(|name| (*name).to_owned()).collect()),
             ..Abilities::default()
         }
     }

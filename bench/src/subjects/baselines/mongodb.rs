@@ -20,27 +20,20 @@ use mongodb::{
 };
 use tokio::time::timeout;
 
-use super::{ANSWER, Hold, Own, Polled, Store, Taken, Want, answered, poll};
-use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError, subjects::common::Jitter};
+use super::{ANSWER, Fence, Own, RowKey, RowStore, Rows, Store, answered};
+use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
 
 /// After how long a lock that nobody took is removed.
 const UNUSED: Duration = Duration::from_secs(86_400);
 /// The code of a key that is there already.
 const DUPLICATE: i32 = 11_000;
 
-pub(super) async fn find_and_modify(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, false).await
-}
-
-pub(super) async fn find_then_update(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, true).await
-}
-
-async fn connect(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
-    Ok(Arc::new(MongoDb {
-        locks: locks(&own).await?,
+/// A document, which is looked at and written in two commands where it `reads_first`.
+pub(super) async fn document(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
+    let locks = locks(&own).await?;
+    Ok(Arc::new(RowStore {
+        rows: Arc::new(MongoDb { locks, reads_first }),
         jitter: own.jitter,
-        reads_first,
     }))
 }
 
@@ -49,43 +42,33 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
     let last = format!("{prefix}{}", char::MAX);
     let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
     let removed = answer(locks(own).await?.delete_many(of_run)).await;
-    removed
-        .map(drop)
-        .map_err(|trouble| own.unreachable(trouble.text()))
+    own.reached(removed.map(drop))
 }
 
 /// The collection, with its index.
 async fn locks(own: &Own) -> Result<Collection<Document>, SubjectError> {
     let options = ClientOptions::parse(&own.target).await;
-    let mut options =
-        options.map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
+    let mut options = options.map_err(|error| usage!("the target's URL: {error}"))?;
     options.server_selection_timeout = Some(ANSWER);
     options.write_concern = Some(WriteConcern::majority());
     // A command whose answer is lost is repeated here, where it is known to be ours.
     options.retry_writes = Some(false);
-    let database = options
-        .default_database
-        .clone()
-        .unwrap_or_else(|| "locklab".to_owned());
-    let client = mongodb::Client::with_options(options).map_err(|error| own.unreachable(error))?;
-    let locks = client
-        .database(&database)
-        .collection::<Document>("locklab_locks");
+    let database = options.default_database.clone();
+    let client = own.reached(mongodb::Client::with_options(options))?;
+    let database = client.database(database.as_deref().unwrap_or("locklab"));
+    let locks = database.collection::<Document>("locklab_locks");
     let ttl = IndexOptions::builder().expire_after(UNUSED).build();
     let index = IndexModel::builder()
         .keys(doc! {"expires": 1})
         .options(ttl)
         .build();
     let made = timeout(ANSWER * 3, locks.create_index(index)).await;
-    let made = made.map_err(|_| own.unreachable("no answer"))?;
-    made.map_err(|error| own.unreachable(error))?;
+    own.reached(made.map_err(|_| own.unreachable("no answer"))?)?;
     Ok(locks)
 }
 
 struct MongoDb {
     locks: Collection<Document>,
-    jitter: Jitter,
-    /// It looks and writes in two commands.
     reads_first: bool,
 }
 
@@ -98,17 +81,18 @@ fn is_duplicate(error: &Error) -> bool {
 }
 
 /// A command that the server refused has not run.
-fn trouble(error: &Error) -> Trouble {
-    match &*error.kind {
-        ErrorKind::Command(said) => Trouble::Refused(said.message.clone()),
-        ErrorKind::ServerSelection { message, .. } => Trouble::Refused(message.clone()),
-        _ => Trouble::Lost(error.to_string()),
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match &*error.kind {
+            ErrorKind::Command(said) => Trouble::Refused(said.message.clone()),
+            ErrorKind::ServerSelection { message, .. } => Trouble::Refused(message.clone()),
+            _ => Trouble::Lost(error.to_string()),
+        }
     }
 }
 
 async fn answer<T>(asked: impl IntoFuture<Output = Result<T, Error>>) -> Result<T, Trouble> {
-    let answer = answered(ANSWER * 2, asked).await?;
-    answer.map_err(|error| trouble(&error))
+    Ok(answered(ANSWER * 2, asked).await??)
 }
 
 /// So long after the server's now.
@@ -116,35 +100,34 @@ fn from_now(lease: Duration) -> Document {
     doc! {"$add": ["$$NOW", whole_ms(lease) as i64]}
 }
 
-#[async_trait]
-impl Store for MongoDb {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        poll(self, want).await
+/// The owner's document, while it is the owner's.
+fn own(row: &RowKey) -> Document {
+    doc! {"_id": &row.lock, "owner": &row.owner, "$expr": {"$gt": ["$expires", "$$NOW"]}}
+}
+
+impl MongoDb {
+    async fn set(&self, row: &RowKey, what: Document) -> Result<bool, Trouble> {
+        let update = self.locks.update_one(own(row), vec![doc! {"$set": what}]);
+        Ok(answer(update).await?.matched_count == 1)
     }
 }
 
 #[async_trait]
-impl Polled for MongoDb {
-    fn jitter(&self) -> &Jitter {
-        &self.jitter
-    }
-
-    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        // Who has it already is known by the owner's name, so the command may be sent again.
-        let free = doc! {"_id": want.key, "$expr": {"$or": [
+impl Rows for MongoDb {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
+        let free = doc! {"_id": &row.lock, "$expr": {"$or": [
             {"$eq": [{"$ifNull": ["$owner", null]}, null]},
-            {"$eq": ["$owner", &want.value]},
+            {"$eq": ["$owner", &row.owner]},
             {"$lte": ["$expires", "$$NOW"]},
         ]}};
-        let any = doc! {"_id": want.key};
-        let held =
-            doc! {"_id": want.key, "owner": {"$ne": null}, "$expr": {"$gt": ["$expires", "$$NOW"]}};
+        let any = doc! {"_id": &row.lock};
+        let held = doc! {"_id": &row.lock, "owner": {"$ne": null}, "$expr": {"$gt": ["$expires", "$$NOW"]}};
         if self.reads_first && answer(self.locks.find_one(held)).await?.is_some() {
             return Ok(None);
         }
         let change = vec![doc! {"$set": {
-            "owner": &want.value,
-            "expires": from_now(want.lease),
+            "owner": &row.owner,
+            "expires": from_now(lease),
             "fence": {"$max": [{"$add": [{"$ifNull": ["$fence", 0_i64]}, 1_i64]}, {"$toLong": "$$NOW"}]},
         }}];
         let filter = if self.reads_first { any } else { free };
@@ -152,43 +135,18 @@ impl Polled for MongoDb {
         let take = take.upsert(true).return_document(ReturnDocument::After);
         let sent = Instant::now();
         let document = match answered(ANSWER * 2, take).await? {
-            Ok(document) => document,
             Err(error) if is_duplicate(&error) => None,
-            Err(error) => return Err(trouble(&error)),
+            answer => answer?,
         };
-        Ok(document.map(|document| Taken {
-            token: document.get_i64("fence").ok().and_then(|fence| u64::try_from(fence).ok()),
-            sent,
-            hold: Box::new(MongoHold {
-                locks: self.locks.clone(),
-                own: doc! {"_id": want.key, "owner": &want.value, "$expr": {"$gt": ["$expires", "$$NOW"]}},
-            }),
-        }))
-    }
-}
-
-struct MongoHold {
-    locks: Collection<Document>,
-    /// The document, while it is this holder's.
-    own: Document,
-}
-
-impl MongoHold {
-    async fn set(&self, what: Document) -> Result<bool, Trouble> {
-        let update = self
-            .locks
-            .update_one(self.own.clone(), vec![doc! {"$set": what}]);
-        Ok(answer(update).await?.matched_count == 1)
-    }
-}
-
-#[async_trait]
-impl Hold for MongoHold {
-    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
-        self.set(doc! {"expires": from_now(lease)}).await
+        let fence = |document: Document| document.get_i64("fence").ok().map(u64::try_from);
+        Ok(document.map(|document| (sent, fence(document).and_then(Result::ok))))
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
-        self.set(doc! {"owner": null}).await
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
+        self.set(row, doc! {"expires": from_now(lease)}).await
+    }
+
+    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+        self.set(row, doc! {"owner": null}).await
     }
 }

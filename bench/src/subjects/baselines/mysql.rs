@@ -18,23 +18,24 @@ use async_trait::async_trait;
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, prelude::Queryable};
 use tokio::{sync::Mutex, time::timeout};
 
-use super::{ANSWER, Hold, Own, Polled, Spare, Store, Taken, Want, poll};
+use super::{ANSWER, Fence, Hold, Own, RowKey, RowStore, Rows, Spare, Store, Taken, Want, poll};
 use crate::{links::Trouble, subject::SubjectError, subjects::common::Jitter};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS locklab_locks (name VARCHAR(191) PRIMARY KEY, owner VARCHAR(191), \
     expires DATETIME(6) NOT NULL, fence BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB";
 const ROW: &str = "INSERT IGNORE INTO locklab_locks VALUES (?, NULL, NOW(6), 0)";
 /// Who has it already is known by the owner's name, so the statement may be sent again.
-const TAKE: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
+pub(super) const TAKE: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
     WHERE name = ? AND (owner IS NULL OR owner = ? OR expires <= NOW(6))";
 /// As `TAKE`, without the condition that the lease of the last holder is over.
-const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
+pub(super) const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_ID(fence + 1), expires = NOW(6) + INTERVAL ? MICROSECOND, owner = ? \
     WHERE name = ? AND (owner IS NULL OR owner = ? OR expires IS NOT NULL)";
 const KEEP: &str = "UPDATE locklab_locks SET expires = NOW(6) + INTERVAL ? MICROSECOND WHERE name = ? AND owner = ? AND expires > NOW(6)";
-const GIVE: &str =
+pub(super) const GIVE: &str =
     "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND owner = ? AND expires > NOW(6)";
 /// As `GIVE`, with any owner.
-const GIVE_ANY: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
+pub(super) const GIVE_ANY: &str =
+    "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
 
 /// The server gave up waiting: MariaDB and MySQL, then MySQL's NOWAIT, then a deadlock.
 const BUSY: [u16; 3] = [1205, 3572, 1213];
@@ -43,10 +44,12 @@ const BUSY: [u16; 3] = [1205, 3572, 1213];
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// What the server refused has not run.
-fn trouble(error: &Error) -> Trouble {
-    match error {
-        Error::Server(said) => Trouble::Refused(said.message.clone()),
-        other => Trouble::Lost(other.to_string()),
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Server(said) => Trouble::Refused(said.message),
+            other => Trouble::Lost(other.to_string()),
+        }
     }
 }
 
@@ -59,15 +62,11 @@ async fn within<T>(
     patience: Duration,
     asked: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let silent = || {
-        std::io::Error::new(
-            std::io::ErrorKind::TimedOut,
-            format!("no answer within {patience:?}"),
-        )
+    let silent = |_| {
+        let why = format!("no answer within {patience:?}");
+        std::io::Error::new(std::io::ErrorKind::TimedOut, why)
     };
-    timeout(patience, asked)
-        .await
-        .unwrap_or_else(|_| Err(silent().into()))
+    timeout(patience, asked).await.map_err(silent)?
 }
 
 async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -111,8 +110,7 @@ impl Server {
     /// How many rows a statement changed.
     async fn changes(&self, statement: &str, with: Params) -> Result<u64, Trouble> {
         let mut connection = self.connection().await?;
-        let done = answer(connection.exec_drop(statement, with)).await;
-        done.map_err(|error| trouble(&error))?;
+        answer(connection.exec_drop(statement, with)).await?;
         let changed = connection.affected_rows();
         self.spare.keep(connection);
         Ok(changed)
@@ -122,16 +120,14 @@ impl Server {
 /// `setup` runs on each new connection.
 async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectError> {
     let opts = Opts::from_url(&own.target);
-    let opts = opts.map_err(|error| SubjectError::usage(format!("the target's URL: {error}")))?;
-    let session = format!(
-        "SET SESSION wait_timeout = {}",
-        own.session.as_secs_f64().ceil()
-    );
-    let first = setup
+    let opts = opts.map_err(|error| usage!("the target's URL: {error}"))?;
+    let seconds = own.session.as_secs_f64().ceil();
+    let session = format!("SET SESSION wait_timeout = {seconds}");
+    let first: Vec<String> = setup
         .map(str::to_owned)
         .into_iter()
         .chain([session])
-        .collect::<Vec<_>>();
+        .collect();
     let server = Server {
         // By TCP, as the URL says, also where the server has a socket in the file system.
         opts: OptsBuilder::from_opts(opts)
@@ -139,13 +135,11 @@ async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectEr
             .init(first)
             .into(),
         session: own.session,
-        spare: Spare::default(),
+        spare: Spare(Plain::default()),
         rows: Plain::default(),
     };
-    let first = server.connection().await;
-    let mut first = first.map_err(|trouble| own.unreachable(trouble.text()))?;
-    let made = answer(first.query_drop(TABLE)).await;
-    made.map_err(|error| own.unreachable(error))?;
+    let mut first = own.reached(server.connection().await)?;
+    own.reached(answer(first.query_drop(TABLE)).await)?;
     server.spare.keep(first);
     Ok(Arc::new(server))
 }
@@ -155,134 +149,78 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
     let remove = "DELETE FROM locklab_locks WHERE LEFT(name, CHAR_LENGTH(?)) = ?";
     let server = server(own, None).await?;
     let removed = server.changes(remove, (prefix, prefix).into()).await;
-    removed
-        .map(drop)
-        .map_err(|trouble| own.unreachable(trouble.text()))
+    own.reached(removed.map(drop))
 }
 
-async fn by_row(
+/// A row, with the statements by which it is taken and given back.
+pub(super) async fn row(
     own: Own,
     take: &'static str,
     give: &'static str,
 ) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
-    Ok(Arc::new(Row {
-        server,
+    Ok(Arc::new(RowStore {
+        rows: Arc::new(Table { server, take, give }),
         jitter: own.jitter,
-        take,
-        give,
     }))
 }
 
-pub(super) async fn row(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    by_row(own, TAKE, GIVE).await
-}
-
-pub(super) async fn row_without_expiry(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    by_row(own, TAKE_ANY, GIVE).await
-}
-
-pub(super) async fn row_releases_any(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    by_row(own, TAKE, GIVE_ANY).await
-}
-
-pub(super) async fn get_lock(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+/// Named locks, on one connection for all holds of the client where it `shares`.
+pub(super) async fn get_lock(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
+    let shared = match shares {
+        true => Some(own.reached(server.connection().await)?),
+        false => None,
+    };
     Ok(Arc::new(GetLock {
         server,
         jitter: own.jitter,
-        shared: None,
+        shared: shared.map(|connection| Arc::new(Mutex::new(Some(connection)))),
     }))
 }
 
-pub(super) async fn get_lock_shared(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    let server = server(&own, None).await?;
-    let shared = server.connection().await;
-    let shared = shared.map_err(|trouble| own.unreachable(trouble.text()))?;
-    let shared = Some(Arc::new(Mutex::new(Some(shared))));
-    Ok(Arc::new(GetLock {
-        server,
-        jitter: own.jitter,
-        shared,
-    }))
-}
-
-pub(super) async fn for_update(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    let server = server(&own, Some("SET autocommit = 0")).await?;
+/// Locked rows, on connections that `setup` has made ready.
+pub(super) async fn for_update(
+    own: Own,
+    setup: Option<&str>,
+) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own, setup).await?;
     Ok(Arc::new(ForUpdate { server }))
-}
-
-pub(super) async fn for_update_autocommit(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    let server = server(&own, None).await?;
-    Ok(Arc::new(ForUpdate { server }))
-}
-
-struct Row {
-    server: Arc<Server>,
-    jitter: Jitter,
-    take: &'static str,
-    give: &'static str,
-}
-
-#[async_trait]
-impl Store for Row {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        poll(self, want).await
-    }
 }
 
 fn microseconds(lease: Duration) -> u64 {
     u64::try_from(lease.as_micros()).unwrap_or(u64::MAX)
 }
 
-#[async_trait]
-impl Polled for Row {
-    fn jitter(&self) -> &Jitter {
-        &self.jitter
-    }
-
-    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        let mut connection = self.server.connection().await?;
-        let made = self.server.row(&mut connection, want.key).await;
-        made.map_err(|error| trouble(&error))?;
-        let (owner, name) = (want.value.as_str(), want.key);
-        let sent = Instant::now();
-        let with = (microseconds(want.lease), owner, name, owner);
-        match answer(connection.exec_drop(self.take, with)).await {
-            Err(error) if !is_busy(&error) => return Err(trouble(&error)),
-            _ => {}
-        }
-        let taken = (connection.affected_rows() == 1).then(|| Taken {
-            token: connection.last_insert_id(),
-            sent,
-            hold: Box::new(RowHold {
-                server: self.server.clone(),
-                name: name.to_owned(),
-                owner: want.value.clone(),
-                give: self.give,
-            }),
-        });
-        self.server.spare.keep(connection);
-        Ok(taken)
-    }
-}
-
-struct RowHold {
+struct Table {
     server: Arc<Server>,
-    name: String,
-    owner: String,
+    take: &'static str,
     give: &'static str,
 }
 
 #[async_trait]
-impl Hold for RowHold {
-    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
-        let with = (microseconds(lease), &self.name, &self.owner).into();
+impl Rows for Table {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
+        let mut connection = self.server.connection().await?;
+        self.server.row(&mut connection, &row.lock).await?;
+        let sent = Instant::now();
+        let with = (microseconds(lease), &row.owner, &row.lock, &row.owner);
+        match answer(connection.exec_drop(self.take, with)).await {
+            Err(error) if !is_busy(&error) => return Err(error.into()),
+            _ => {}
+        }
+        let taken = (connection.affected_rows() == 1).then(|| connection.last_insert_id());
+        self.server.spare.keep(connection);
+        Ok(taken.map(|token| (sent, token)))
+    }
+
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
+        let with = (microseconds(lease), &row.lock, &row.owner).into();
         Ok(self.server.changes(KEEP, with).await? == 1)
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
-        let with = (&self.name, &self.owner).into();
+    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+        let with = (&row.lock, &row.owner).into();
         Ok(self.server.changes(self.give, with).await? == 1)
     }
 }
@@ -300,49 +238,30 @@ struct GetLock {
 #[async_trait]
 impl Store for GetLock {
     async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        match self.shared {
-            None => self.ask(want).await,
+        let taken = match self.shared {
+            None => self.ask(want.key, want.until()).await,
             // A wait would keep the connection from those who want to give back.
-            Some(_) => poll(self, want).await,
-        }
-    }
-}
-
-#[async_trait]
-impl Polled for GetLock {
-    fn jitter(&self) -> &Jitter {
-        &self.jitter
-    }
-
-    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        let one_try = Want {
-            wait: Some(Duration::ZERO),
-            value: want.value.clone(),
-            ..*want
+            Some(_) => poll(&self.jitter, want, || self.ask(want.key, want.called)).await,
         };
-        self.ask(&one_try).await
+        // Without an answer it is closed, and what it has or gets is freed with it.
+        taken.map_err(Trouble::refused)
     }
 }
 
 impl GetLock {
-    async fn ask(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn ask(&self, key: &str, until: Instant) -> Result<Option<Taken>, Trouble> {
         let holding = match &self.shared {
             Some(shared) => shared.clone(),
             None => Arc::new(Mutex::new(Some(self.server.connection().await?))),
         };
-        let left = want.left().min(LONGEST);
+        let left = until.saturating_duration_since(Instant::now()).min(LONGEST);
         let mut connection = holding.lock().await;
         let Some(asked) = &mut *connection else {
             return Err(Trouble::Refused("the connection is gone".to_owned()));
         };
-        let granted = asked.exec_first(
-            "SELECT GET_LOCK(SHA1(?), ?)",
-            (want.key, left.as_secs_f64()),
-        );
-        // Without an answer it is closed, and what it has or gets is freed with it.
-        let granted: Option<Option<i64>> = within(left + ANSWER, granted)
-            .await
-            .map_err(|error| Trouble::Refused(trouble(&error).text()))?;
+        let statement = "SELECT GET_LOCK(SHA1(?), ?)";
+        let granted = asked.exec_first(statement, (key, left.as_secs_f64()));
+        let granted: Option<Option<i64>> = within(left + ANSWER, granted).await?;
         if granted.flatten() != Some(1) {
             if self.shared.is_none()
                 && let Some(idle) = connection.take()
@@ -352,19 +271,23 @@ impl GetLock {
             return Ok(None);
         }
         drop(connection);
-        let hold = ConnectionHold {
+        Ok(Some(taken(ConnectionHold {
             server: self.server.clone(),
             is_shared: self.shared.is_some(),
             holding,
             alive: "SELECT IS_USED_LOCK(SHA1(?)) = CONNECTION_ID()",
             give: "SELECT RELEASE_LOCK(SHA1(?))",
-            name: want.key.to_owned(),
-        };
-        Ok(Some(Taken {
-            hold: Box::new(hold),
-            token: None,
-            sent: Instant::now(),
-        }))
+            name: key.to_owned(),
+        })))
+    }
+}
+
+/// What was granted just now.
+fn taken(hold: ConnectionHold) -> Taken {
+    Taken {
+        hold: Box::new(hold),
+        token: None,
+        sent: Instant::now(),
     }
 }
 
@@ -375,57 +298,46 @@ struct ForUpdate {
 #[async_trait]
 impl Store for ForUpdate {
     async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        let until = want.until();
+        self.ask(want).await.map_err(Trouble::refused)
+    }
+}
+
+impl ForUpdate {
+    async fn ask(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
         let mut connection = self.server.connection().await?;
         let left = want.left().min(LONGEST);
-        let refused = |error: Error| Trouble::Refused(trouble(&error).text());
-        self.server
-            .row(&mut connection, want.key)
-            .await
-            .map_err(refused)?;
+        self.server.row(&mut connection, want.key).await?;
         // The server counts whole seconds; the connection goes before that where the wait is over.
-        let (lock, patience) = match want.is_one_try() {
-            true => (
-                "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE NOWAIT",
-                ANSWER,
-            ),
-            false => (
-                "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE",
-                left,
-            ),
+        let mut lock = "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE".to_owned();
+        let patience = match want.is_one_try() {
+            true => ANSWER,
+            false => left,
         };
-        if !want.is_one_try() {
+        if want.is_one_try() {
+            lock += " NOWAIT";
+        } else {
             let bound = format!("SET innodb_lock_wait_timeout = {}", left.as_secs() + 1);
-            answer(connection.query_drop(bound))
-                .await
-                .map_err(refused)?;
+            answer(connection.query_drop(bound)).await?;
         }
         let asked = connection.exec_drop(lock, (want.key,));
         match within(patience, asked).await {
             Ok(()) => {}
-            Err(Error::Io(_)) if !want.is_one_try() && Instant::now() >= until => return Ok(None),
+            Err(Error::Io(_)) if !want.is_one_try() && want.left().is_zero() => return Ok(None),
             Err(error) if is_busy(&error) => {
-                answer(connection.query_drop("ROLLBACK"))
-                    .await
-                    .map_err(refused)?;
+                answer(connection.query_drop("ROLLBACK")).await?;
                 self.server.spare.keep(connection);
                 return Ok(None);
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(error.into()),
         }
-        let hold = ConnectionHold {
+        Ok(Some(taken(ConnectionHold {
             server: self.server.clone(),
             is_shared: false,
             holding: Arc::new(Mutex::new(Some(connection))),
             alive: "SELECT 1 FROM DUAL WHERE ? IS NOT NULL",
             give: "COMMIT",
             name: want.key.to_owned(),
-        };
-        Ok(Some(Taken {
-            hold: Box::new(hold),
-            token: None,
-            sent: Instant::now(),
-        }))
+        })))
     }
 }
 
@@ -456,7 +368,7 @@ impl Hold for ConnectionHold {
                 *holding = None;
                 Ok(false)
             }
-            Err(error) => Err(trouble(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -7,7 +7,7 @@
 //!   Token: that fence. Loss: an update of a renewal that finds no such row. A clock of the server that is set forward ends leases early.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex as Plain},
     time::{Duration, Instant},
 };
 
@@ -19,13 +19,15 @@ use tokio::{
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Error, NoTls,
+    Client, Error, NoTls, Row,
     error::SqlState,
     types::{ToSql, Type},
 };
 
-use super::{ANSWER, Hold, Own, Polled, Spare, Store, Taken, Want, answered, poll};
-use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError, subjects::common::Jitter};
+use super::{
+    ANSWER, Fence, Hold, Own, RowKey, RowStore, Rows, Spare, Store, Taken, Want, answered,
+};
+use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
 
 /// Made once per client, alone: two at once would both try.
 const TABLES: &str = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('locklab')); \
@@ -62,33 +64,21 @@ impl Drop for Connection {
 }
 
 /// A statement that the server refused has not run, unless the server itself was about to end.
-fn trouble(error: &Error) -> Trouble {
-    let text = error
-        .as_db_error()
-        .map_or_else(|| error.to_string(), |said| said.message().to_owned());
-    match error.code() {
-        Some(code) if !code.code().starts_with("57") => Trouble::Refused(text),
-        _ => Trouble::Lost(text),
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        let said = error.as_db_error().map(|said| said.message().to_owned());
+        let text = said.unwrap_or_else(|| error.to_string());
+        match error.code() {
+            Some(code) if !code.code().starts_with("57") => Trouble::Refused(text),
+            _ => Trouble::Lost(text),
+        }
     }
 }
 
 impl Connection {
-    async fn query(
-        &self,
-        statement: &str,
-        with: Parameters<'_>,
-    ) -> Result<Option<tokio_postgres::Row>, Trouble> {
+    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, Trouble> {
         let asked = self.client.query_typed_opt(statement, with);
-        answered(ANSWER, asked)
-            .await?
-            .map_err(|error| trouble(&error))
-    }
-
-    async fn execute(&self, statement: &str, with: Parameters<'_>) -> Result<u64, Trouble> {
-        let asked = self.client.execute_typed(statement, with);
-        answered(ANSWER, asked)
-            .await?
-            .map_err(|error| trouble(&error))
+        Ok(answered(ANSWER, asked).await??)
     }
 }
 
@@ -128,21 +118,28 @@ impl Server {
             Err(_) => Err(Trouble::Refused(format!("no connection within {ANSWER:?}"))),
         }
     }
+
+    /// How many rows a statement changed.
+    async fn changes(&self, statement: &str, with: Parameters<'_>) -> Result<u64, Trouble> {
+        let connection = self.connection().await?;
+        let changed = answered(ANSWER, connection.client.execute_typed(statement, with)).await??;
+        self.spare.keep(connection);
+        Ok(changed)
+    }
 }
 
 async fn server(own: &Own) -> Result<Arc<Server>, SubjectError> {
     let server = Server {
         target: own.target.clone(),
         session: own.session,
-        spare: Spare::default(),
+        spare: Spare(Plain::default()),
     };
     if let Err(error) = own.target.parse::<tokio_postgres::Config>() {
-        return Err(SubjectError::usage(format!("the target's URL: {error}")));
+        bail!("the target's URL: {error}");
     }
-    let first = server.connection().await;
-    let first = first.map_err(|trouble| own.unreachable(trouble.text()))?;
+    let first = own.reached(server.connection().await)?;
     let made = first.client.batch_execute(TABLES).await;
-    made.map_err(|error| own.unreachable(trouble(&error).text()))?;
+    own.reached(made.map_err(Trouble::from))?;
     server.spare.keep(first);
     Ok(Arc::new(server))
 }
@@ -150,47 +147,32 @@ async fn server(own: &Own) -> Result<Arc<Server>, SubjectError> {
 /// Removes the rows of a run.
 pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE starts_with(name, $1)";
-    let server = server(own).await?;
-    let removed = async {
-        let connection = server.connection().await?;
-        connection.execute(remove, &[(&prefix, Type::TEXT)]).await
-    };
-    let removed = removed.await;
-    removed
-        .map(drop)
-        .map_err(|trouble| own.unreachable(trouble.text()))
+    let removed = server(own)
+        .await?
+        .changes(remove, &[(&prefix, Type::TEXT)])
+        .await;
+    own.reached(removed.map(drop))
 }
 
-pub(super) async fn advisory(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    Ok(Arc::new(Advisory {
-        server: server(&own).await?,
-        shared: None,
-    }))
-}
-
-pub(super) async fn advisory_shared(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
+/// Advisory locks, on one connection for all holds of the client where it `shares`.
+pub(super) async fn advisory(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
-    let shared = server.connection().await;
-    let shared = shared.map_err(|trouble| own.unreachable(trouble.text()))?;
-    Ok(Arc::new(Advisory {
-        server,
-        shared: Some(Arc::new(shared)),
-    }))
+    let shared = match shares {
+        true => Some(Arc::new(own.reached(server.connection().await)?)),
+        false => None,
+    };
+    Ok(Arc::new(Advisory { server, shared }))
 }
 
-pub(super) async fn row(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    Ok(Arc::new(Row {
-        server: server(&own).await?,
+/// A row, which is looked at and written in two statements where it `reads_first`.
+pub(super) async fn row(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
+    let server = server(&own).await?;
+    Ok(Arc::new(RowStore {
+        rows: Arc::new(Table {
+            server,
+            reads_first,
+        }),
         jitter: own.jitter,
-        reads_first: false,
-    }))
-}
-
-pub(super) async fn row_read_then_write(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    Ok(Arc::new(Row {
-        server: server(&own).await?,
-        jitter: own.jitter,
-        reads_first: true,
     }))
 }
 
@@ -228,7 +210,7 @@ impl Store for Advisory {
         let granted = match timeout(patience, asked).await {
             Ok(Ok(row)) => row.get::<_, bool>(0),
             Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => false,
-            Ok(Err(error)) => return Err(Trouble::Refused(trouble(&error).text())),
+            Ok(Err(error)) => return Err(Trouble::from(error).refused()),
             Err(_) => return Err(Trouble::Refused("no answer within the wait".to_owned())),
         };
         let hold = AdvisoryHold {
@@ -243,10 +225,9 @@ impl Store for Advisory {
             return Ok(None);
         }
         // The session was heard of when the lock was granted, which is later than the asking after a long wait.
-        let sent = if want.is_one_try() {
-            sent
-        } else {
-            Instant::now()
+        let sent = match want.is_one_try() {
+            true => sent,
+            false => Instant::now(),
         };
         let token = hold.query("SELECT nextval('locklab_fence')", &[]).await?;
         let token = token.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
@@ -275,11 +256,7 @@ impl AdvisoryHold {
     }
 
     /// What the connection answers; nothing where it was given back.
-    async fn query(
-        &self,
-        statement: &str,
-        with: Parameters<'_>,
-    ) -> Result<Option<tokio_postgres::Row>, Trouble> {
+    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, Trouble> {
         match &*self.connection.lock().await {
             Some(connection) => connection.query(statement, with).await,
             None => Ok(None),
@@ -315,90 +292,49 @@ impl Hold for AdvisoryHold {
     }
 }
 
-struct Row {
+struct Table {
     server: Arc<Server>,
-    jitter: Jitter,
-    /// It looks and writes in two statements.
     reads_first: bool,
 }
 
 #[async_trait]
-impl Store for Row {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
-        poll(self, want).await
-    }
-}
-
-#[async_trait]
-impl Polled for Row {
-    fn jitter(&self) -> &Jitter {
-        &self.jitter
-    }
-
-    async fn once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+impl Rows for Table {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
         let connection = self.server.connection().await?;
-        let key = want.key;
-        let lease_ms = whole_ms(want.lease) as f64;
+        let lease_ms = whole_ms(lease) as f64;
+        let key = (&row.lock as &(dyn ToSql + Sync), Type::TEXT);
         if self.reads_first
             && connection
-                .query(READ, &[(&key, Type::TEXT)])
+                .query(READ, std::slice::from_ref(&key))
                 .await?
                 .is_some()
         {
             self.server.spare.keep(connection);
             return Ok(None);
         }
-        let statement = if self.reads_first {
-            TAKE_AFTER_READ
-        } else {
-            TAKE
+        let statement = match self.reads_first {
+            true => TAKE_AFTER_READ,
+            false => TAKE,
         };
         let sent = Instant::now();
-        let with: Parameters<'_> = &[
-            (&key, Type::TEXT),
-            (&want.value, Type::TEXT),
-            (&lease_ms, Type::FLOAT8),
-        ];
-        let row = connection.query(statement, with).await?;
+        let with: Parameters<'_> = &[key, (&row.owner, Type::TEXT), (&lease_ms, Type::FLOAT8)];
+        let found = connection.query(statement, with).await?;
         self.server.spare.keep(connection);
-        Ok(row.map(|row| Taken {
-            token: u64::try_from(row.get::<_, i64>(0)).ok(),
-            sent,
-            hold: Box::new(RowHold {
-                server: self.server.clone(),
-                key: key.to_owned(),
-                owner: want.value.clone(),
-            }),
-        }))
+        Ok(found.map(|found| (sent, u64::try_from(found.get::<_, i64>(0)).ok())))
     }
-}
 
-struct RowHold {
-    server: Arc<Server>,
-    key: String,
-    owner: String,
-}
-
-#[async_trait]
-impl Hold for RowHold {
-    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
-        let connection = self.server.connection().await?;
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
         let lease_ms = whole_ms(lease) as f64;
         let with: Parameters<'_> = &[
-            (&self.key, Type::TEXT),
-            (&self.owner, Type::TEXT),
+            (&row.lock, Type::TEXT),
+            (&row.owner, Type::TEXT),
             (&lease_ms, Type::FLOAT8),
         ];
-        let kept = connection.execute(KEEP, with).await?;
-        self.server.spare.keep(connection);
-        Ok(kept == 1)
+        Ok(self.server.changes(KEEP, with).await? == 1)
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
-        let connection = self.server.connection().await?;
-        let with: Parameters<'_> = &[(&self.key, Type::TEXT), (&self.owner, Type::TEXT)];
-        let given = connection.execute(GIVE, with).await?;
-        self.server.spare.keep(connection);
-        Ok(given == 1)
+    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+        let with: Parameters<'_> = &[(&row.lock, Type::TEXT), (&row.owner, Type::TEXT)];
+        Ok(self.server.changes(GIVE, with).await? == 1)
     }
 }

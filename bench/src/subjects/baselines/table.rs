@@ -4,9 +4,9 @@ use super::{Baseline, Connect, Kept};
 
 /// What a function of a system's file is, if that is built in.
 macro_rules! built {
-    ($feature:literal, $connect:expr) => {{
+    ($feature:literal, $own:ident => $connect:expr) => {{
         #[cfg(feature = $feature)]
-        let connect: Option<Connect> = Some(|own| Box::pin($connect(own)));
+        let connect: Option<Connect> = Some(|$own| Box::pin($connect));
         #[cfg(not(feature = $feature))]
         let connect: Option<Connect> = None;
         connect
@@ -21,7 +21,7 @@ const ETCD: Baseline = Baseline {
     topologies: &["etcd", "etcd-3"],
     kept: Kept::Session,
     durability: "fsync",
-    connect: built!("etcd", super::etcd::lock),
+    connect: built!("etcd", own => super::etcd::lock(own, false)),
 };
 
 const ZOOKEEPER: Baseline = Baseline {
@@ -32,7 +32,7 @@ const ZOOKEEPER: Baseline = Baseline {
     topologies: &["zookeeper", "zookeeper-3"],
     kept: Kept::Session,
     durability: "fsync",
-    connect: built!("zookeeper", super::zookeeper::ephemeral),
+    connect: built!("zookeeper", own => super::zookeeper::ephemeral(own, false)),
 };
 
 const MYSQL_ROW: Baseline = Baseline {
@@ -43,7 +43,7 @@ const MYSQL_ROW: Baseline = Baseline {
     topologies: &["mysql"],
     kept: Kept::Lease,
     durability: "fsync",
-    connect: built!("mysql", super::mysql::row),
+    connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE, super::mysql::GIVE)),
 };
 
 const GET_LOCK: Baseline = Baseline {
@@ -52,7 +52,7 @@ const GET_LOCK: Baseline = Baseline {
             loss: reported once a heartbeat finds no lock, or two thirds of the session after the last that worked",
     kept: Kept::Session,
     durability: "none",
-    connect: built!("mysql", super::mysql::get_lock),
+    connect: built!("mysql", own => super::mysql::get_lock(own, false)),
     ..MYSQL_ROW
 };
 
@@ -60,7 +60,7 @@ const FOR_UPDATE: Baseline = Baseline {
     name: "mysql:for-update",
     about: "SELECT … FOR UPDATE of MySQL or MariaDB, a transaction and its connection per hold and waiter; token: none; session: the connection, \
             ended by wait_timeout; loss: reported once the connection breaks, or two thirds of the session after the last heartbeat that worked",
-    connect: built!("mysql", super::mysql::for_update),
+    connect: built!("mysql", own => super::mysql::for_update(own, Some("SET autocommit = 0"))),
     ..GET_LOCK
 };
 
@@ -72,7 +72,7 @@ const ADVISORY: Baseline = Baseline {
     topologies: &["postgres"],
     kept: Kept::Session,
     durability: "none",
-    connect: built!("postgres", super::postgres::advisory),
+    connect: built!("postgres", own => super::postgres::advisory(own, false)),
 };
 
 const POSTGRES_ROW: Baseline = Baseline {
@@ -81,7 +81,7 @@ const POSTGRES_ROW: Baseline = Baseline {
             fence; session: none, the row has the lease; loss: reported once a renewal finds no such row, or none works for a lease",
     kept: Kept::Lease,
     durability: "fsync",
-    connect: built!("postgres", super::postgres::row),
+    connect: built!("postgres", own => super::postgres::row(own, false)),
     ..ADVISORY
 };
 
@@ -93,7 +93,7 @@ const MONGODB: Baseline = Baseline {
     topologies: &["mongodb"],
     kept: Kept::Lease,
     durability: "fsync",
-    connect: built!("mongodb", super::mongodb::find_and_modify),
+    connect: built!("mongodb", own => super::mongodb::document(own, false)),
 };
 
 /// Every one, built in or not.
@@ -114,57 +114,57 @@ pub(super) static BROKEN: &[Baseline] = &[
     Baseline {
         name: "broken:etcd-shared-lease",
         about: "etcd's lock API with one lease for all tasks of a client: the server takes them for one holder",
-        connect: built!("etcd", super::etcd::shared_lease),
+        connect: built!("etcd", own => super::etcd::lock(own, true)),
         ..ETCD
     },
     // The library hears of it from a server, and so only after the successor.
     Baseline {
         name: "broken:zookeeper-acts-on-expired",
         about: "a ZooKeeper lock whose holder believes until the library says Expired, which may be after somebody else was let in",
-        connect: built!("zookeeper", super::zookeeper::acts_on_expired),
+        connect: built!("zookeeper", own => super::zookeeper::ephemeral(own, true)),
         ..ZOOKEEPER
     },
     Baseline {
         name: "broken:mysql-row-without-expiry",
         about: "a row that is taken over whether the last holder's lease is over or not",
-        connect: built!("mysql", super::mysql::row_without_expiry),
+        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE_ANY, super::mysql::GIVE)),
         ..MYSQL_ROW
     },
     Baseline {
         name: "broken:mysql-row-releases-any",
         about: "a row that is given back without a look whose it is, so a late holder frees somebody else's lock",
-        connect: built!("mysql", super::mysql::row_releases_any),
+        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE, super::mysql::GIVE_ANY)),
         ..MYSQL_ROW
     },
     // The server knows connections and nothing else.
     Baseline {
         name: "broken:mysql-get-lock-shared",
         about: "GET_LOCK over one connection for all tasks of a client: the server takes them for one holder",
-        connect: built!("mysql", super::mysql::get_lock_shared),
+        connect: built!("mysql", own => super::mysql::get_lock(own, true)),
         ..GET_LOCK
     },
     Baseline {
         name: "broken:mysql-for-update-autocommit",
         about: "SELECT … FOR UPDATE without a transaction: the row is free again when the statement ends",
-        connect: built!("mysql", super::mysql::for_update_autocommit),
+        connect: built!("mysql", own => super::mysql::for_update(own, None)),
         ..FOR_UPDATE
     },
     Baseline {
         name: "broken:postgres-advisory-shared",
         about: "advisory locks over one connection for all tasks of a client, as behind a pooler: the server takes them for one holder",
-        connect: built!("postgres", super::postgres::advisory_shared),
+        connect: built!("postgres", own => super::postgres::advisory(own, true)),
         ..ADVISORY
     },
     Baseline {
         name: "broken:postgres-row-read-then-write",
         about: "a row that is read, found free, and then written, in two statements instead of one",
-        connect: built!("postgres", super::postgres::row_read_then_write),
+        connect: built!("postgres", own => super::postgres::row(own, true)),
         ..POSTGRES_ROW
     },
     Baseline {
         name: "broken:mongodb-find-then-update",
         about: "a document that is read, found free, and then written, in two commands instead of one",
-        connect: built!("mongodb", super::mongodb::find_then_update),
+        connect: built!("mongodb", own => super::mongodb::document(own, true)),
         ..MONGODB
     },
 ];

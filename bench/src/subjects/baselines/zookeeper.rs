@@ -27,15 +27,11 @@ use crate::{links::Trouble, subject::SubjectError};
 /// Before the next try after a lost connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) async fn ephemeral(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, false).await
-}
-
-pub(super) async fn acts_on_expired(own: Own) -> Result<Arc<dyn Store>, SubjectError> {
-    connect(own, true).await
-}
-
-async fn connect(own: Own, acts_on_expired: bool) -> Result<Arc<dyn Store>, SubjectError> {
+/// Ephemeral nodes, in which a holder believes until the library says `Expired` where it `acts_on_expired`.
+pub(super) async fn ephemeral(
+    own: Own,
+    acts_on_expired: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let store = ZooKeeper {
         cluster: addresses(&own.target).join(","),
         session: own.session,
@@ -43,14 +39,14 @@ async fn connect(own: Own, acts_on_expired: bool) -> Result<Arc<dyn Store>, Subj
         acts_on_expired,
     };
     let client = timeout(ANSWER * 3, store.client()).await;
-    let client = client.unwrap_or(Err(Error::Timeout));
-    let client = client.map_err(|error| own.unreachable(error))?;
-    if client.session_timeout() < own.session {
-        return Err(SubjectError::usage(format!(
-            "this ZooKeeper grants sessions of {:?} at most, and {:?} was asked for",
-            client.session_timeout(),
+    let granted = own
+        .reached(client.unwrap_or(Err(Error::Timeout)))?
+        .session_timeout();
+    if granted < own.session {
+        bail!(
+            "this ZooKeeper grants sessions of {granted:?} at most, and {:?} was asked for",
             own.session
-        )));
+        );
     }
     Ok(Arc::new(store))
 }
@@ -135,12 +131,13 @@ impl ZooKeeper {
     /// In one session: a node, and the wait until it is the lowest.
     async fn queue(&self, want: &Want<'_>) -> Result<Option<Taken>, Error> {
         let client = self.client().await?;
-        let mut node = Node {
+        let mut own = Removed(Node {
             client: client.clone(),
             directory: directory(want.key),
             name: format!("_c_{}-lock-", want.value),
             path: None,
-        };
+        });
+        let node = &mut own.0;
         let mut sent = Instant::now();
         let created = match node.create().await {
             // It may be there: its name is nobody else's.
@@ -151,14 +148,14 @@ impl ZooKeeper {
         let mut waited = created.is_none();
         loop {
             let children = answer(client.list_children(&node.directory)).await?;
-            let Some(own) = children.iter().find(|child| child.starts_with(&node.name)) else {
+            let Some(name) = children.iter().find(|child| child.starts_with(&node.name)) else {
                 return Err(Error::ConnectionLoss);
             };
-            let path = format!("{}/{own}", node.directory);
+            let path = format!("{}/{name}", node.directory);
             node.path = Some(path.clone());
             let before = children
                 .iter()
-                .filter(|child| sequence(child) < sequence(own));
+                .filter(|child| sequence(child) < sequence(name));
             let Some(before) = before.max_by_key(|child| sequence(child)) else {
                 // A member that the leader has left behind may show an old line.
                 if waited {
@@ -178,7 +175,7 @@ impl ZooKeeper {
                     token: u64::try_from(czxid).ok(),
                     sent,
                     hold: Box::new(ZooKeeperHold {
-                        node,
+                        node: own,
                         path,
                         acts_on_expired: self.acts_on_expired,
                     }),
@@ -225,7 +222,8 @@ impl Store for ZooKeeper {
     }
 }
 
-/// Somebody's node in a line. Dropped it is removed, if it is there.
+/// Somebody's node in a line.
+#[derive(Clone)]
 struct Node {
     client: Client,
     directory: String,
@@ -257,43 +255,32 @@ impl Node {
     }
 
     /// Removes it, also where only its beginning is known.
-    async fn remove(
-        client: Client,
-        directory: String,
-        name: String,
-        path: Option<String>,
-    ) -> Result<(), Error> {
-        let path = match path {
-            Some(path) => path,
+    async fn remove(&self) -> Result<(), Error> {
+        let path = match &self.path {
+            Some(path) => path.clone(),
             None => {
-                let children = client.list_children(&directory).await?;
-                let own = children.into_iter().find(|child| child.starts_with(&name));
-                format!("{directory}/{}", own.ok_or(Error::NoNode)?)
+                let children = self.client.list_children(&self.directory).await?;
+                let mut own = children
+                    .iter()
+                    .filter(|child| child.starts_with(&self.name));
+                format!("{}/{}", self.directory, own.next().ok_or(Error::NoNode)?)
             }
         };
-        client.delete(&path, None).await
+        self.client.delete(&path, None).await
     }
 }
 
-impl Drop for Node {
+/// A node that is removed, if it is there, when this is dropped.
+struct Removed(Node);
+
+impl Drop for Removed {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if self.name.is_empty() {
-            return;
-        }
-        let (client, directory) = (self.client.clone(), std::mem::take(&mut self.directory));
-        let (name, path) = (std::mem::take(&mut self.name), self.path.take());
+        let node = self.0.clone();
         runtime.spawn(async move {
-            while let Err(Error::ConnectionLoss) = Node::remove(
-                client.clone(),
-                directory.clone(),
-                name.clone(),
-                path.clone(),
-            )
-            .await
-            {
+            while let Err(Error::ConnectionLoss) = node.remove().await {
                 sleep(PAUSE).await;
             }
         });
@@ -301,7 +288,7 @@ impl Drop for Node {
 }
 
 struct ZooKeeperHold {
-    node: Node,
+    node: Removed,
     path: String,
     acts_on_expired: bool,
 }
@@ -309,7 +296,7 @@ struct ZooKeeperHold {
 #[async_trait]
 impl Hold for ZooKeeperHold {
     async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
-        let client = &self.node.client;
+        let client = &self.node.0.client;
         if self.acts_on_expired {
             return Ok(client.state() != SessionState::Expired);
         }
@@ -323,10 +310,9 @@ impl Hold for ZooKeeperHold {
     }
 
     async fn give(&self) -> Result<bool, Trouble> {
-        match answer(self.node.client.delete(&self.path, None)).await {
+        match answer(self.node.0.client.delete(&self.path, None)).await {
             Ok(()) => Ok(true),
-            Err(Error::NoNode) => Ok(false),
-            Err(error) if is_over(&error) => Ok(false),
+            Err(error) if is_over(&error) || error == Error::NoNode => Ok(false),
             Err(error) => Err(Trouble::Lost(error.to_string())),
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{A, B, Found, LONG_MS, MaybeFound, SHORT_MS, SLACK, Trial, expect, granted, shown};
+use crate::exec::pipe::{PipeCost, QUESTIONS};
 
 impl Trial<'_> {
     pub(super) async fn acquire(&mut self) -> Found {
@@ -13,9 +14,7 @@ impl Trial<'_> {
         let grant = granted(&reply, "a free lock")?;
         let said = |field: &str| reply.body.get(field).filter(|value| !value.is_null());
         if let Some(token) = said("token")
-            && token
-                .as_u64()
-                .is_none_or(|token| i64::try_from(token).is_err())
+            && token.as_i64().is_none_or(|token| token < 0)
         {
             return Err(format!(
                 "the token {token} is no whole number from 0 to 2^63-1"
@@ -56,17 +55,15 @@ impl Trial<'_> {
             }
         }
         let mut round_trips = Vec::new();
-        for _ in 0..200 {
+        for _ in 0..QUESTIONS {
             round_trips.push(self.ask(A, request.clone()).await?.took);
         }
-        round_trips.sort_unstable();
-        let at = |share: usize| round_trips[round_trips.len() * share / 100];
-        let pipe = (at(50), at(99));
+        let pipe = PipeCost::of(round_trips);
         self.result.pipe = Some(pipe);
         self.release_of(A, &grant).await?;
         Ok(format!(
             "the pipe costs {:?} per round trip (99 %: {:?})",
-            pipe.0, pipe.1
+            pipe.median, pipe.p99
         ))
     }
 

@@ -17,23 +17,18 @@ impl Trial<'_> {
         if let Some(wrong) = raw.wrong.first() {
             return Err(wrong.clone());
         }
-        let to = self.options.connect_to("c1");
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
-        let request = self.hello_request("c1", protocol::VERSION);
-        let reply = raw.ask(request, self.start_within()).await?;
-        let body = reply.body;
+        let (raw, reply) = self.greeted("c1", protocol::VERSION).await?;
+        let body = reply?.body;
+        let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["name", "version", "language"] {
-            if body
-                .get(field)
-                .and_then(Value::as_str)
-                .is_none_or(str::is_empty)
-            {
+            if text(field).is_empty() {
                 return Err(format!("`{field}` is missing, or no string: {body}"));
             }
         }
         if body.get("protocol").and_then(Value::as_u64) != Some(protocol::VERSION) {
             return Err(format!("`protocol` is not {}: {body}", protocol::VERSION));
         }
+        let wrong = |field: &str, what: &str| format!("`{field}` is {what}: {body}");
         let list = |field: &str| -> Option<Vec<String>> {
             let list = body.get(field)?.as_array()?;
             list.iter()
@@ -42,19 +37,17 @@ impl Trial<'_> {
         };
         self.kinds = list("kinds")
             .filter(|kinds| !kinds.is_empty())
-            .ok_or_else(|| format!("`kinds` is no list of names: {body}"))?;
+            .ok_or_else(|| wrong("kinds", "no list of names"))?;
         self.features = match body.get("features") {
             None | Some(Value::Null) => Vec::new(),
-            Some(_) => {
-                list("features").ok_or_else(|| format!("`features` is no list of names: {body}"))?
-            }
+            Some(_) => list("features").ok_or_else(|| wrong("features", "no list of names"))?,
         };
         self.watchdog_ms = match body.get("watchdog_ms") {
             None | Some(Value::Null) => None,
             Some(number) => Some(
                 number
                     .as_u64()
-                    .ok_or_else(|| format!("`watchdog_ms` is no whole number: {body}"))?,
+                    .ok_or_else(|| wrong("watchdog_ms", "no whole number"))?,
             ),
         };
         if self.kind.is_empty() {
@@ -66,7 +59,6 @@ impl Trial<'_> {
                 self.kinds.join(", ")
             ));
         }
-        let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
         let (name, version, language) = (text("name"), text("version"), text("language"));
         self.result.library = format!("{name} {version} ({language})");
         self.drivers[A] = Some(raw);
@@ -80,10 +72,7 @@ impl Trial<'_> {
 
     pub(super) async fn version(&mut self) -> Found {
         const FUTURE: u64 = 999;
-        let to = self.options.connect_to("c1");
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
-        let request = self.hello_request("c1", FUTURE);
-        let reply = raw.ask(request, self.start_within()).await;
+        let (mut raw, reply) = self.greeted("c1", FUTURE).await?;
         raw.kill().await;
         self.wrong.append(&mut raw.wrong);
         let reply = reply?;
@@ -112,9 +101,7 @@ impl Trial<'_> {
         match (wrong.first(), reply, ended) {
             (Some(wrong), _, _) => Err(wrong.clone()),
             (None, Ok(_), _) => Ok("went on".to_owned()),
-            (None, Err(_), Ok(Some(0))) => {
-                Err("it ended as if all were well, with code 0".to_owned())
-            }
+            (None, Err(_), Ok(Some(0))) => Err("it ended as if all were well, with code 0".into()),
             (None, Err(_), Ok(_)) => Ok("ended".to_owned()),
             (None, Err(why), Err(_)) => Err(format!(
                 "after a line that is no request it neither ended nor answered: {why}"

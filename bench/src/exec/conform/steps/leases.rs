@@ -63,18 +63,16 @@ impl Trial<'_> {
     pub(super) async fn late_release(&mut self) -> Found {
         let lapsed = self.lapsed().await?;
         let late = self.release_of(A, &lapsed.first).await?.ending;
-        let reply = self
-            .ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS))
-            .await?;
+        let again = self.ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS));
+        let reply = again.await?;
         let freed = format!(
             "a late release (answered `{late}`) freed the lock of another client: a third one was answered"
         );
         self.busy_or(&reply, &freed)?;
         self.release_of(B, &lapsed.next).await?;
         if late == "ok" && !self.lists("release_blind") {
-            return Err(
-                "a release of a lapsed lease, with another holder, was answered `ok`".to_owned(),
-            );
+            let wrong = "a release of a lapsed lease, with another holder, was answered `ok`";
+            return Err(wrong.to_owned());
         }
         Ok(String::new())
     }
@@ -120,11 +118,8 @@ impl Trial<'_> {
             return Ok("said lost".to_owned());
         }
         let reply = self.extend_of(A, grant).await?;
-        expect(
-            &reply,
-            &["not_held", "failed"],
-            "the lock was deleted at the server, no `lost` came, and an extend was",
-        )?;
+        let deleted = "the lock was deleted at the server, no `lost` came, and an extend was";
+        expect(&reply, &["not_held", "failed"], deleted)?;
         Ok("said so when it was asked".to_owned())
     }
 
@@ -145,11 +140,9 @@ async fn flush(target: &str) -> Result<(), String> {
     let tried = async {
         let client = redis::Client::open(target)?;
         let mut connection = client.get_multiplexed_async_connection().await?;
-        redis::cmd("FLUSHALL")
-            .query_async::<()>(&mut connection)
-            .await
+        let flush = redis::cmd("FLUSHALL");
+        flush.query_async::<()>(&mut connection).await
     };
-    tried
-        .await
-        .map_err(|e| format!("cannot delete the keys of our own server: {e}"))
+    let wrong = |e| format!("cannot delete the keys of our own server: {e}");
+    tried.await.map_err(wrong)
 }

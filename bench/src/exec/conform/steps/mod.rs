@@ -3,7 +3,6 @@
 mod grants;
 mod hello;
 mod leases;
-mod load;
 mod requests;
 mod rules;
 
@@ -16,9 +15,7 @@ use super::{
     raw::{Raw, Reply},
 };
 use crate::protocol::{self, error_text};
-use rules::Rule;
-
-pub use rules::STEPS;
+use rules::{Rule, STEPS};
 
 /// The lease of locks that are meant to lapse.
 const SHORT_MS: u64 = 800;
@@ -161,20 +158,24 @@ impl<'a> Trial<'a> {
         self.result.steps.push(step);
     }
 
-    /// Whether the driver may be asked for a feature: one that lists none is asked all the same.
-    fn has(&self, feature: &str) -> bool {
-        self.features.is_empty() || self.lists(feature)
-    }
-
     /// Whether the driver's hello lists a feature.
     fn lists(&self, feature: &str) -> bool {
         self.features.iter().any(|has| has == feature)
     }
 
-    fn can_extend(&self) -> Result<(), Unkept> {
-        match self.has("extend") {
+    /// Skips a step whose feature is not listed.
+    fn needs(&self, feature: &str) -> Result<(), Unkept> {
+        match self.lists(feature) {
             true => Ok(()),
-            false => not_asked("the feature extend is not listed").map(|_| ()),
+            false => not_asked(&format!("the feature {feature} is not listed")).map(drop),
+        }
+    }
+
+    /// A driver that lists no features is asked all the same.
+    fn can_extend(&self) -> Result<(), Unkept> {
+        match self.features.as_slice() {
+            [] => Ok(()),
+            _ => self.needs("extend"),
         }
     }
 
@@ -192,34 +193,33 @@ impl<'a> Trial<'a> {
         self.patience() * 4
     }
 
-    /// A driver of its own that has said hello.
-    async fn fresh(&mut self, client: &str) -> Result<Raw, String> {
+    /// A driver of its own, and its answer to a hello of that version.
+    async fn greeted(
+        &self,
+        client: &str,
+        version: u64,
+    ) -> Result<(Raw, Result<Reply, String>), String> {
         let to = self.options.connect_to(client);
         let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
-        let within = self.start_within();
-        let reply = raw
-            .ask(self.hello_request(client, protocol::VERSION), within)
-            .await;
-        match reply {
-            Ok(reply) if reply.ending == "ok" => Ok(raw),
+        let request = self.hello_request(client, version);
+        let reply = raw.ask(request, self.start_within()).await;
+        Ok((raw, reply))
+    }
+
+    /// A driver of its own that has said hello.
+    async fn fresh(&self, client: &str) -> Result<Raw, String> {
+        let (mut raw, reply) = self.greeted(client, protocol::VERSION).await?;
+        let why = match reply {
+            Ok(reply) if reply.ending == "ok" => return Ok(raw),
             Ok(reply) => {
-                raw.kill().await;
-                Err(format!(
-                    "hello was answered `{}`: {}",
-                    reply.ending,
-                    error_text(&reply.body)
-                ))
+                let why = error_text(&reply.body);
+                format!("hello was answered `{}`: {why}", reply.ending)
             }
-            Err(why) => {
-                raw.kill().await;
-                let wrong = raw.wrong.join("; ");
-                let said = raw.wrong.last().is_none_or(|last| why.contains(last));
-                Err(match said {
-                    true => why,
-                    false => format!("{wrong}; then {why}"),
-                })
-            }
-        }
+            Err(why) if raw.wrong.last().is_none_or(|last| why.contains(last)) => why,
+            Err(why) => format!("{}; then {why}", raw.wrong.join("; ")),
+        };
+        raw.kill().await;
+        Err(why)
     }
 
     fn hello_request(&self, client: &str, version: u64) -> Value {

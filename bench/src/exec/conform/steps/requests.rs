@@ -1,4 +1,4 @@
-//! What a request may name, and how many there may be: grants and kinds that are not there, owners, several at once.
+//! What a request may name, and how many there may be: grants and kinds that are not there, owners, several at once, a loop.
 
 use std::time::{Duration, Instant};
 
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     A, B, Found, LONG_MS, MaybeFound, SHORT_MS, Trial, expect, grant_of, granted, not_asked, shown,
 };
+use crate::{inside::LoadReport, protocol::error_text};
 
 impl Trial<'_> {
     pub(super) async fn unknown_grant(&mut self) -> Found {
@@ -109,9 +110,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn owner_moves(&mut self) -> MaybeFound {
-        if !self.lists("owner_moves") {
-            return not_asked("the feature owner_moves is not listed");
-        }
+        self.needs("owner_moves")?;
         let (lock, grant) = self.granted(LONG_MS).await?;
         let request = json!({"op": "release", "grant": grant, "owner": "t1"});
         let reply = self.ask(A, request).await?;
@@ -123,13 +122,10 @@ impl Trial<'_> {
     }
 
     pub(super) async fn block(&mut self) -> MaybeFound {
-        if !self.lists("block") {
-            return not_asked("the feature block is not listed");
-        }
+        self.needs("block")?;
         const FOR_MS: u64 = 300;
-        let reply = self
-            .ask(A, json!({"op": "block", "for_ms": FOR_MS}))
-            .await?;
+        let request = json!({"op": "block", "for_ms": FOR_MS});
+        let reply = self.ask(A, request).await?;
         expect(&reply, &["ok"], "it was")?;
         let said_ns = reply.body.get("blocked_ns").and_then(Value::as_u64);
         let said_ms = said_ns.unwrap_or(0) / 1_000_000;
@@ -143,9 +139,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn cancel(&mut self) -> MaybeFound {
-        if !self.lists("cancel") {
-            return not_asked("the feature cancel is not listed");
-        }
+        self.needs("cancel")?;
         const WAIT_MS: u64 = 60_000;
         let (lock, held) = self.granted(LONG_MS).await?;
         let request = self.asking(&lock, "t0", WAIT_MS, Some(LONG_MS));
@@ -164,5 +158,26 @@ impl Trial<'_> {
             "after {took_ms} ms of {WAIT_MS}, as `{}`",
             reply.ending
         ))
+    }
+
+    /// The closed loop that a driver runs by itself.
+    pub(super) async fn load(&mut self) -> MaybeFound {
+        self.both().await?;
+        let request = json!({
+            "op": "load", "workload": "cycles", "kind": self.kind, "tasks": 2, "locks": 2, "warmup_ms": 50, "measure_ms": 300,
+            "lease_ms": LONG_MS, "hold_us": 0, "think_us": 0,
+        });
+        let within = self.patience() + Duration::from_secs(5);
+        let reply = self.raw(A).ask(request, within).await?;
+        if reply.ending == "failed" {
+            return not_asked(&format!("not offered: {}", error_text(&reply.body)));
+        }
+        let report = LoadReport::of_body(&reply.body, 2)
+            .map_err(|wrong| format!("{wrong}: {}", shown(&reply)))?;
+        if report.cycles > 0 && (report.acquire.is_empty() || report.release.is_empty()) {
+            let empty = "cycles were counted, and a histogram of their times is empty";
+            return Err(format!("{empty}: {}", shown(&reply)).into());
+        }
+        Ok(report.to_string())
     }
 }

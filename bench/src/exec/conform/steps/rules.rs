@@ -4,7 +4,7 @@
 pub(super) type Rule = (&'static str, &'static str, &'static str, &'static str);
 
 /// Every step in its order: its name, what a driver has to do, what to fix if it does not, and where the protocol says so.
-pub const STEPS: &[Rule] = &[
+pub(super) const STEPS: &[Rule] = &[
     (
         "hello",
         "answers hello with its protocol, its library's name, version and language, and at least one kind; fields that it does not know are ignored",
