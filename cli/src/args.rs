@@ -132,6 +132,14 @@ impl Command {
     }
 }
 
+/// Servers beyond this machine.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Mine {
+    /// The target is not on this machine, and you may put load on it and write locks there
+    #[arg(long)]
+    pub(crate) yes_this_is_mine: bool,
+}
+
 /// What is said of a value that cannot be read.
 pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
     format!("invalid {what} `{text}`; write it as {example}")

@@ -13,17 +13,17 @@ use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
-use lock_core::Target;
 use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
 use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
-use super::part::PartArgs;
+use super::part::{PARTS, PartArgs};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
-use crate::args::{durability, duration};
+use super::target::Servers;
+use crate::args::{Mine, durability, duration};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -56,13 +56,12 @@ pub(crate) struct Options {
     /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
     #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
-    /// The target is not on this machine, and you may put load on it
-    #[arg(help_heading = WHERE, long)]
-    pub(super) yes_this_is_mine: bool,
+    #[command(flatten, next_help_heading = WHERE)]
+    pub(super) mine: Mine,
     #[command(flatten)]
     part: PartArgs,
     /// With --part: how long parts wait for each other
-    #[arg(help_heading = WHERE, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     pub(super) parts_within: Duration,
     /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds [default: single]
     #[arg(help_heading = WHERE, long, value_delimiter = ',', value_name = "T[,T]")]
@@ -177,9 +176,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         bench_part::check(&options)?;
     }
     let seed = options.part.seed(&terminal.common)?;
-    if let Some(url) = &options.target {
-        allow_url(url, options.yes_this_is_mine)?;
-    }
+    let mine = options.mine.yes_this_is_mine;
+    let target = options.target.as_ref();
+    let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
@@ -195,17 +194,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     } {
         terminal.warn(&why);
     }
-    if let (Some(url), None) = (&options.target, slice) {
-        let (mine, prefix) = (options.yes_this_is_mine, keeper.key_prefix());
-        match bench::subjects::system_of(url) {
-            None => super::target::remove_keys_at(url, mine, &prefix, terminal).await,
-            Some(_) => {
-                if let Err(why) = bench::subjects::remove_keys(url, &prefix).await {
-                    terminal.warn(&format!(
-                        "locks of this run may have stayed on the target (remove {prefix}*): {why}"
-                    ));
-                }
-            }
+    if let (Some(mut servers), None) = (servers, slice) {
+        let prefix = keeper.key_prefix();
+        match measured.is_err() && keeper.is_empty() {
+            // Servers that nobody could connect to have no keys.
+            true => drop(servers.remove(&prefix, terminal).await),
+            false => servers.remove_keys(&prefix, terminal).await,
         }
     }
     let ended = match measured {
@@ -236,7 +230,8 @@ pub(super) type Ended = (u8, String);
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
-            && let Ok(found) = super::target::external(url, options.yes_this_is_mine).await
+            && let Ok(mut servers) = Servers::of(url, options.mine.yes_this_is_mine)
+            && let Ok(found) = servers.ask().await
         {
             let mut topology = found.topology().clone();
             topology.server = system.to_owned();
@@ -449,31 +444,6 @@ fn check(options: &Options) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Load on servers beyond this machine needs their owner's permission.
-pub(crate) fn allow(target: &Target, mine: bool) -> anyhow::Result<()> {
-    allowed(target, target.is_loopback() || mine)
-}
-
-/// The same for a URL, which may be of another system.
-pub(crate) fn allow_url(url: &str, mine: bool) -> anyhow::Result<()> {
-    match bench::subjects::system_of(url) {
-        None => allow(&crate::args::target(url)?, mine),
-        Some(_) => {
-            let shown = results::secrets::redact(url);
-            allowed(shown, bench::subjects::is_loopback(url) || mine)
-        }
-    }
-}
-
-fn allowed(target: impl std::fmt::Display, may: bool) -> anyhow::Result<()> {
-    match may {
-        true => Ok(()),
-        false => Err(exit::usage(format!(
-            "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
-        ))),
-    }
 }
 
 /// Subjects by comma; a driver's command line may hold commas itself and stays whole.

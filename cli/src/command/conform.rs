@@ -7,7 +7,7 @@ use bench::exec::conform::{ConformOptions, Conformity, Outcome, Step, conform};
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 
-use crate::args::duration;
+use crate::args::{Mine, duration};
 use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
@@ -21,9 +21,8 @@ pub(crate) struct Options {
     /// Servers to try it on [default: one that is started for it]
     #[arg(long, value_name = "URL")]
     target: Option<String>,
-    /// The target is not on this machine, and you may put load on it
-    #[arg(long)]
-    yes_this_is_mine: bool,
+    #[command(flatten)]
+    mine: Mine,
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
@@ -43,7 +42,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
         Some(target) => {
-            super::bench::allow_url(target, options.yes_this_is_mine)?;
+            super::target::allow(target, options.mine.yes_this_is_mine)?;
             (target.clone(), None)
         }
         None => {

@@ -1,17 +1,19 @@
 //! A run that is being made or that was kept: its directory, the machine, its reports, saved as they arrive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::Context as _;
 use results::audit::{Audit, AuditDocument};
 use results::report::Answered;
 use results::report::text::{self, TextOptions};
-use results::run::{Meta, Run};
+use results::run::{Meta, Part, Run};
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Where runs are kept, relative to the working directory.
@@ -142,6 +144,39 @@ impl Keeper {
         } else {
             std::fs::remove_file(path.join(RUN_FILE))
         };
+    }
+
+    /// Says which part of a plan this run is, from now on, so that one that is killed has said it.
+    pub(crate) fn is_part(&mut self, part: Option<Part>) -> anyhow::Result<()> {
+        self.run.part = part;
+        match self.run.part {
+            Some(_) => self.save(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a run of scenarios; one that came to nothing and is no part is not kept.
+    pub(crate) fn judged(
+        mut self,
+        code: u8,
+        then: impl FnOnce(&Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u8> {
+        if let Some(part) = &mut self.run.part {
+            part.exit_code = Some(code);
+        } else if self.is_empty() {
+            self.discard();
+            return Ok(code);
+        }
+        self.run.as_expected = Some(code == exit::AS_EXPECTED);
+        self.finish(code > exit::UNKNOWN)?;
+        then(&self)?;
+        Ok(code)
+    }
+
+    /// Writes the run as JUnit to a file that its user named.
+    pub(crate) fn write_junit(&self, path: &Path) -> anyhow::Result<()> {
+        let junit = results::report::by_name("junit").context("there is no such format")?;
+        files::write(path, junit.render(&self.run)?).map_err(exit::input)
     }
 
     /// Writes `run.json` as it stands.

@@ -13,6 +13,7 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
+use crate::args::Mine;
 use crate::command::lock::kind_of;
 use crate::command::trace::inner::Calls;
 use crate::exit;
@@ -36,9 +37,8 @@ pub(crate) struct Options {
     /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The target is not on this machine, and you may write a lock there and run MONITOR
-    #[arg(long)]
-    yes_this_is_mine: bool,
+    #[command(flatten)]
+    mine: Mine,
     /// Leave out the commands inside scripts: no MONITOR, which costs a busy server much of its time
     #[arg(long)]
     no_inner: bool,
@@ -101,7 +101,7 @@ impl Record {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
-    super::bench::allow(&target, options.yes_this_is_mine)?;
+    super::target::allow(&options.target, options.mine.yes_this_is_mine)?;
     let kind = kind_of(options.kind.as_deref(), &target)?;
     let record = Record::new();
     let began = Instant::now();
