@@ -16,7 +16,7 @@ use futures_util::StreamExt as _;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 
-use self::meet::{Met, SHAPES, meet};
+use self::meet::{Met, meet};
 use self::tries::Tries;
 use super::bench::{keep_server, measure, short_plan, subjects};
 use super::chaos::{How, Source, seeds, source};
@@ -33,7 +33,7 @@ Examples:
   locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
   locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
   locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
-  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     what fits, on each of these servers
+  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     on each of these servers
   locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
 
 /// Flags of `audit`.
@@ -343,7 +343,7 @@ impl Work<'_> {
                 let mut scenarios = self.scenarios.iter();
                 scenarios.any(|asked| asked.scenario.topology.kind == *shape)
             };
-            let shapes: Vec<_> = SHAPES.into_iter().filter(asked).collect();
+            let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asked).collect();
             let bar = &bar;
             async move {
                 let met = meet(name, &shapes, target, &prefix, &logs).await;

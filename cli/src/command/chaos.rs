@@ -1,7 +1,7 @@
 //! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,8 +77,8 @@ pub(crate) struct Options {
     /// dropping packets
     #[arg(help_heading = SERVERS, long, conflicts_with = "target")]
     pub(crate) isolate: bool,
-    /// Let the Toxiproxy server with this API do the harm to links: faults that it cannot do are refused
-    #[arg(help_heading = SERVERS, long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = toxiproxy)]
+    /// Let the Toxiproxy server with this API do the harm to links, which pass this machine only: faults that it cannot do are refused
+    #[arg(help_heading = SERVERS, long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = crate::args::loopback)]
     toxiproxy: Option<SocketAddr>,
     /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults that it does not have stay
     /// the harness's
@@ -440,19 +440,6 @@ impl Planner<'_> {
     }
 }
 
-/// Where a Toxiproxy server's API is.
-fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
-    let addresses = text.to_socket_addrs().map_err(|error| {
-        format!("`{text}` is no address of an API ({error}); write it as 127.0.0.1:8474")
-    })?;
-    addresses
-        .into_iter()
-        .find(|address| address.ip().is_loopback())
-        .ok_or_else(|| {
-            format!("`{text}` is not on this machine: the links of its servers pass here only, so Toxiproxy must run here too")
-        })
-}
-
 /// Plans one scenario for one seed, for its own lock.
 pub(crate) fn planned_one(scenario: &Scenario, seed: u64) -> anyhow::Result<Planned> {
     let wrong = |why: String| exit::input(format!("{}: {why}", scenario.name));
@@ -586,6 +573,14 @@ pub(crate) async fn run_all(
     // Of a part also a single one: `merge` puts the parts side by side.
     let several = planned.len() > 1 || keeper.run.part.is_some();
     let bar = terminal.bar(planned.len() as u64, "scenarios");
+    let widest = |of: fn(&Plan) -> &str| {
+        let lengths = planned.iter().map(|planned| of(&planned.plan).len());
+        lengths.max().unwrap_or(0)
+    };
+    let widths = (
+        widest(|plan| &plan.name),
+        widest(|plan| plan.topology.kind.name()),
+    );
     let numbered = (1..).zip(planned).map(|(number, planned)| {
         let plan = &planned.plan;
         let dir = match several {
@@ -615,7 +610,7 @@ pub(crate) async fn run_all(
                 }
                 result.dir = dir;
                 code = exit::worse(code, result.exit_code);
-                terminal.note(&line(&result));
+                terminal.note(&line(&result, widths));
                 kept.push((index, result));
                 kept.sort_by_key(|(index, _)| *index);
                 keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
@@ -663,7 +658,8 @@ pub(crate) fn code_of(error: &RunError) -> u8 {
     }
 }
 
-fn line(result: &ScenarioResult) -> String {
+/// A line of progress, its first two columns so wide.
+fn line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
     let verdict = match (result.as_expected, result.exit_code) {
         (true, _) => "as expected",
         (false, exit::UNKNOWN) => "unknown",
@@ -683,7 +679,7 @@ fn line(result: &ScenarioResult) -> String {
         some => some.join(", "),
     };
     format!(
-        "{:<28} {:<9} {verdict}: {states}",
+        "{:<name$}  {:<topology$}  {verdict}: {states}",
         result.name, result.topology
     )
 }

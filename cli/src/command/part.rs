@@ -86,18 +86,13 @@ impl Slice {
         seed: u64,
         has: impl Fn(bench::parts::Share) -> String,
     ) -> Part {
-        let Slice { index, of } = self;
+        let of = self.of;
         let share = |part| Share {
             name: has(bench::parts::Share { index: part, of }),
             seed,
             part,
         };
-        Part {
-            index,
-            of,
-            plan: (0..of).map(share).collect(),
-            exit_code: None,
-        }
+        self.part((0..of).map(share))
     }
 
     /// Whether this is the first part, which does what has to be done once.
@@ -112,10 +107,14 @@ impl Slice {
             name,
             seed,
         };
+        self.part(plan.into_iter().map(share))
+    }
+
+    fn part(self, plan: impl Iterator<Item = Share>) -> Part {
         Part {
             index: self.index,
             of: self.of,
-            plan: plan.into_iter().map(share).collect(),
+            plan: plan.collect(),
             exit_code: None,
         }
     }

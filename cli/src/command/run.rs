@@ -54,6 +54,25 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
+/// The directory of a new run: `--out`, or `runs/<date>-<host>-<name>`.
+pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
+    let Some(path) = &common.out else {
+        return store().create(date, host, name).map_err(|error| {
+            exit::usage(format!(
+                "{error}; a run is kept in a directory: name one that can be written with --out DIR"
+            ))
+        });
+    };
+    RunDir::at(path).map_err(exit::usage)
+}
+
+/// Writes a run that is over, with its summary and its page.
+pub(crate) fn save_all(dir: &RunDir, run: &Run) -> anyhow::Result<()> {
+    dir.save(run)?;
+    dir.save_summary(&text::summary(run, TextOptions::default()))?;
+    Ok(dir.save_report(&results::report::HTML.render(run)?)?)
+}
+
 /// The seed that was given, or a fresh one.
 pub(crate) fn seed(common: &Common) -> u64 {
     // Fresh seeds stay short, so that a person can type one again.
@@ -75,17 +94,8 @@ impl Keeper {
         let machine = bench::environment::watch();
         let host = machine.clone().finish().host;
         let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
-        let dir = match &common.out {
-            Some(path) => RunDir::at(path).map_err(exit::usage)?,
-            None => {
-                let date = now.strftime("%Y-%m-%d").to_string();
-                store().create(&date, &host, name).map_err(|error| {
-                    exit::usage(format!(
-                        "{error}; a run is kept in a directory: name one that can be written with --out DIR"
-                    ))
-                })?
-            }
-        };
+        let date = now.strftime("%Y-%m-%d").to_string();
+        let dir = made(common, &date, &host, name)?;
         let meta = Meta {
             started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             command_line: results::secrets::redact_all(std::env::args()),
@@ -199,10 +209,7 @@ impl Keeper {
     pub(crate) fn finish(&mut self, cancelled: bool) -> anyhow::Result<()> {
         self.run.partial = cancelled;
         self.save()?;
-        self.dir
-            .save_summary(&text::summary(&self.run, TextOptions::default()))?;
-        self.dir
-            .save_report(&results::report::HTML.render(&self.run)?)?;
+        save_all(&self.dir, &self.run)?;
         let terminal = &self.terminal;
         let summary = || text::summary(&self.run, terminal.text_options());
         match AuditDocument::of(&self.run) {

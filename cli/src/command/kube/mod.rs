@@ -50,7 +50,7 @@ pub(crate) struct Asked {
     /// Parts at a time [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parallelism: Option<u32>,
-    /// Run the scenario with seeds N … N+K−1, N by --seed [default seed: 1]
+    /// Run the scenario with seeds N … N+K−1, N by --seed or 1
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
     /// Another lock in the scenario's place
