@@ -171,7 +171,9 @@ pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
         .collect();
     found.sort_by_key(SocketAddr::is_ipv6);
     let address = found.into_iter().find(|address| address.ip().is_loopback());
-    address.ok_or_else(|| format!("`{text}` is not on this machine, as it must be; use 127.0.0.1"))
+    address.ok_or_else(|| {
+        format!("`{text}` is not on this machine alone; use a loopback address such as 127.0.0.1")
+    })
 }
 
 /// A rate such as `5000/s` or `30/m`, as cycles per second; a bare number is per second.
