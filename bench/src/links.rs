@@ -378,7 +378,8 @@ impl Links {
 
     /// What an error means, and what is to be forgotten because of it.
     fn trouble(&self, address: &str, error: RedisError) -> Trouble {
-        let text = format!("{address}: {error}");
+        // What kind of error the client library takes it for says nothing to a reader.
+        let text = format!("{address}: {error}").replace(" - InvalidClientConfig:", ":");
         let kind = error.kind();
         let broken = error.is_connection_dropped() || error.is_unrecoverable_error();
         let elsewhere = matches!(kind, ErrorKind::Extension | ErrorKind::InvalidClientConfig);

@@ -1,5 +1,6 @@
 //! The command line: its commands, the options of all of them, and the values that several share (durations, rates, sizes).
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
+    /// Run the main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
     Quickstart,
     /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
     Up(command::up::Options),
@@ -76,19 +77,19 @@ pub(crate) enum Command {
     Chaos(command::chaos::Options),
     /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
     Audit(command::audit::Options),
-    /// The library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
+    /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
     Simulate(command::simulate::Options),
-    /// Random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
+    /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again
     Check(command::check::Options),
-    /// How this machine's clock stands to a server's, as lines of a history that is recorded in parts
+    /// Print how this machine's clock stands to a server's, as lines of a history that is recorded in parts
     Clock(command::clock::Options),
     /// Run the same plan again, and count how many of the repeats convict
     Replay(command::replay::Options),
     /// Find the smallest plan that still convicts, as a scenario file
     Shrink(command::shrink::Options),
-    /// List runs, subjects, workloads, faults, topologies, scenarios or checkers
+    /// List runs, subjects, workloads, faults, topologies, scenarios, checkers or servers
     List(command::list::Options),
     /// Print the summary of a run
     Show(command::show::Options),
@@ -100,7 +101,7 @@ pub(crate) enum Command {
     Merge(command::merge::Options),
     /// Carry a plan in parts on Kubernetes: print the objects, or apply them and bring the merged run home
     Kube(command::kube::Options),
-    /// Render runs as HTML, Markdown, JUnit, CSV, JSON or SVG
+    /// Render runs as HTML, Markdown, JUnit, CSV, JSON, SVG or text
     Report(command::report::Options),
     /// Run the fault proxy by itself, with Toxiproxy's HTTP API
     Proxy(command::proxy::Options),
@@ -132,6 +133,14 @@ impl Command {
     }
 }
 
+/// Servers beyond this machine.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Mine {
+    /// The target is not on this machine, and you may put load on it and write locks there
+    #[arg(long)]
+    pub(crate) yes_this_is_mine: bool,
+}
+
 /// What is said of a value that cannot be read.
 pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
     format!("invalid {what} `{text}`; write it as {example}")
@@ -144,6 +153,27 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     humantime::parse_duration(bare).map_err(|_| invalid("duration", text, "250ms, 10s or 2m"))
+}
+
+/// The duration of a lease, which must last.
+pub(crate) fn lasting(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a lease must last; leave it out for the default".to_owned()),
+        lease => Ok(lease),
+    }
+}
+
+/// An address on this machine, of the old kind where there is one: it is what most clients of Toxiproxy know.
+pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs();
+    let mut found: Vec<SocketAddr> = found
+        .map_err(|_| invalid("address", text, "HOST:PORT, e.g. 127.0.0.1:8474"))?
+        .collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    let address = found.into_iter().find(|address| address.ip().is_loopback());
+    address.ok_or_else(|| {
+        format!("`{text}` is not on this machine alone; use a loopback address such as 127.0.0.1")
+    })
 }
 
 /// A rate such as `5000/s` or `30/m`, as cycles per second; a bare number is per second.
@@ -197,9 +227,16 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
 
 /// What a client that cannot be connected is to the user: wrong usage if what was asked for cannot work, else something missing.
 pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
-    match error.kind() {
-        lock_core::ErrorKind::Invalid => crate::exit::usage(error),
-        _ => crate::exit::missing(error),
+    if error.kind() == lock_core::ErrorKind::Invalid {
+        return crate::exit::usage(error);
+    }
+    // The node is named where it was dialled, too: once is enough.
+    let text = error.to_string();
+    let dialled = text.split_once(": could not connect to ");
+    let said = dialled.and_then(|(head, dialled)| Some((head, dialled.split_once(": ")?.1)));
+    match said {
+        Some((head, cause)) => crate::exit::missing(format!("{head}: {cause}")),
+        None => crate::exit::missing(text),
     }
 }
 

@@ -45,20 +45,13 @@ pub(crate) fn worse(a: u8, b: u8) -> u8 {
 }
 
 /// An error with the exit code that belongs to it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct Failure {
     /// The process's exit code.
     pub(crate) code: u8,
     message: String,
 }
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Failure {

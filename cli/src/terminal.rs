@@ -9,6 +9,23 @@ use results::report::text::TextOptions;
 
 use crate::args::{Color, Common};
 
+/// Rows as lines, each column as wide as its widest cell: `sides` has `<` or `>` for each.
+pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
+    let wide = |text: &String| text.chars().count();
+    let width = |at: usize| rows.iter().map(|row| wide(&row[at])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..sides.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = sides.chars().zip(row).zip(&widths);
+        let cells = cells.map(|((side, cell), width)| match side {
+            '>' => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        let cells: Vec<String> = cells.collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
 /// Where a command writes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Terminal {
@@ -23,10 +40,9 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(common: Common) -> Self {
         let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
-        let target = if shows_bars {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
+        let target = match shows_bars {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
         };
         let color = match common.color {
             Color::Always => true,
@@ -131,15 +147,12 @@ impl Terminal {
 
     /// A progress bar over a stretch of known length in steps, or a spinner for 0.
     pub(crate) fn bar(&self, steps: u64, message: &str) -> ProgressBar {
-        let bar = if steps == 0 {
-            ProgressBar::new_spinner()
-        } else {
-            ProgressBar::new(steps)
-        };
-        let template = if steps == 0 {
-            "  {spinner} {msg} {elapsed}"
-        } else {
-            "  {bar:24} {pos}/{len} {msg} {elapsed}"
+        let (bar, template) = match steps {
+            0 => (ProgressBar::new_spinner(), "  {spinner} {msg} {elapsed}"),
+            _ => (
+                ProgressBar::new(steps),
+                "  {bar:24} {pos}/{len} {msg} {elapsed}",
+            ),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);

@@ -5,25 +5,24 @@ mod tries;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chaos::builtin;
 use chaos::scenario::{Scenario, Suite};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use cluster_config::{External, Process, Provisioner, Topology, TopologyKind, UpOptions};
+use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::StreamExt as _;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 
-use self::meet::{Met, SHAPES, meet};
+use self::meet::{Met, meet};
 use self::tries::Tries;
 use super::bench::{keep_server, measure, short_plan, subjects};
-use super::chaos::{How, Source, check_allowed, source};
+use super::chaos::{How, Source, seeds, source};
 use super::part::{PartArgs, Slice};
 use super::run::Keeper;
-use super::target::{OwnServers, Servers, on_target};
+use super::target::{OwnServers, Servers};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -34,7 +33,7 @@ Examples:
   locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
   locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
   locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
-  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     what fits, on each of these servers
+  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     on each of these servers
   locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
 
 /// Flags of `audit`.
@@ -103,15 +102,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         systems = BTreeSet::from([Some(system.to_owned())]);
     }
     let (suite, sources) = suite(&options, &systems)?;
-    let mine = options.own.yes_this_is_mine;
-    if let Some(url) = &options.own.target {
-        check_allowed(&sources, &Servers::unasked(url, mine)?, &options.own.allow)?;
+    let mut servers = options.own.servers()?;
+    if let Some(servers) = &mut servers {
+        servers.check_allowed(&sources)?;
+        servers.ask().await?;
     }
-    let external = match &options.own.target {
-        Some(url) => Some(super::target::external(url, mine).await?),
-        None => None,
-    };
-    let scenarios = scenarios(&options, sources, external.as_ref())?;
+    let scenarios = scenarios(&options, sources, servers.as_ref())?;
     let mut keeper = Keeper::begin(terminal, "audit", "audit", seed)?;
     let cancel = keeper.cancel.clone();
     terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
@@ -119,20 +115,17 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         suite,
         ..Audit::default()
     }));
-    keeper.run.part = slice.map(|slice| {
+    let part = slice.map(|slice| {
         let seeds = seeds(seed, options.repeat);
         let names = scenarios.iter().map(|asked| &asked.scenario.name);
         slice.record(names.flat_map(|name| seeds.clone().map(|seed| (name.clone(), seed))))
     });
-    if slice.is_some() {
-        // From now on it says so, also if it is killed.
-        keeper.save()?;
-    }
+    keeper.is_part(part)?;
     let work = Work {
         options: &options,
         names,
         scenarios,
-        external: external.as_ref(),
+        servers: servers.as_ref(),
         jobs,
         seed,
         slice,
@@ -140,8 +133,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         terminal,
     };
     let done = work.all(&mut keeper).await;
-    if let Some(external) = &external {
-        super::target::remove_keys(external, &keeper.key_prefix(), terminal).await;
+    if let Some(servers) = &mut servers {
+        servers.remove_keys(&keeper.key_prefix(), terminal).await;
     }
     if let Err(error) = &done {
         keeper.run.warnings.push(format!("ended early: {error:#}"));
@@ -202,18 +195,13 @@ fn finish(
         }
     }
     if let Some(path) = &options.junit {
-        super::chaos::write_junit(&keeper, path)?;
+        keeper.write_junit(path)?;
     }
     match done {
         _ if keeper.cancel.is_wanted() => Ok(exit::INTERRUPTED),
         Err(error) => Err(error),
         Ok(()) => Ok(code),
     }
-}
-
-/// The seeds of each scenario.
-fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
-    (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }
 
 /// What an earlier audit found.
@@ -260,22 +248,17 @@ struct Asked {
 fn scenarios(
     options: &Options,
     sources: Vec<Source>,
-    external: Option<&External>,
+    servers: Option<&Servers>,
 ) -> anyhow::Result<Vec<Asked>> {
-    let servers = external.map(Servers::of);
     let matrix = options.own.matrix()?;
     let mut all = Vec::new();
     for source in sources {
-        let scenario = source.scenario.map_err(exit::input)?;
-        let (scenario, refused) = match &servers {
+        let scenario = source.scenario.clone().map_err(exit::input)?;
+        let fitted = servers.map(|servers| servers.fitted(&source, scenario.clone()));
+        let (scenario, refused) = match fitted {
             None => (scenario, None),
-            Some(servers) => {
-                let text = (source.file.as_str(), source.text.as_str());
-                match on_target(text, scenario.clone(), servers, &options.own.allow) {
-                    Ok(fitting) => (fitting, None),
-                    Err(why) => (scenario, Some(why)),
-                }
-            }
+            Some(Ok(fitted)) => (fitted, None),
+            Some(Err(why)) => (scenario, Some(why)),
         };
         // One about a server of its own stays on it.
         let anywhere = scenario.is_for_any_server();
@@ -304,7 +287,7 @@ struct Work<'a> {
     options: &'a Options,
     names: Vec<String>,
     scenarios: Vec<Asked>,
-    external: Option<&'a External>,
+    servers: Option<&'a Servers>,
     jobs: usize,
     seed: u64,
     /// The part of the plan that this call runs; `None`: all of it.
@@ -335,7 +318,7 @@ impl Work<'_> {
         let full = self.options.suite == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);
-        if !within.is_zero() && self.external.is_none() {
+        if !within.is_zero() && self.servers.is_none() {
             tries.shrink(within, keeper).await?;
         }
         if measures && !self.cancel.is_wanted() {
@@ -360,7 +343,7 @@ impl Work<'_> {
                 let mut scenarios = self.scenarios.iter();
                 scenarios.any(|asked| asked.scenario.topology.kind == *shape)
             };
-            let shapes: Vec<_> = SHAPES.into_iter().filter(asked).collect();
+            let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asked).collect();
             let bar = &bar;
             async move {
                 let met = meet(name, &shapes, target, &prefix, &logs).await;
@@ -389,12 +372,7 @@ impl Work<'_> {
 
     /// How scenarios are run here.
     fn how(&self, keeper: &Keeper) -> How {
-        let prefix = keeper.key_prefix();
-        let for_run =
-            |external: &External| Arc::new(external.for_run(&prefix)) as Arc<dyn Provisioner>;
-        let mut how = How::side_by_side(self.jobs);
-        how.external = self.external.map(for_run);
-        how
+        How::new(self.jobs, self.servers, &keeper.key_prefix())
     }
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.

@@ -13,17 +13,17 @@ use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
-use lock_core::Target;
 use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
 use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
-use super::part::PartArgs;
+use super::part::{PARTS, PartArgs};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
-use crate::args::{durability, duration};
+use super::target::Servers;
+use crate::args::{Mine, durability, duration, lasting};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -38,14 +38,15 @@ const MOST_ROUNDS: u32 = 40;
 
 const EXAMPLES: &str = "\
 Examples:
-  locklab bench                                              our lock and SET NX PX on a single server
-  locklab bench --topology single,cluster --tasks 1,16,64    a row for each topology and number of tasks
+  locklab bench                                 our lock and SET NX PX on a single server
+  locklab bench --topology single,cluster --tasks 1,16,64         a row for each of both
   locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
-  locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when each cycle was due
-  locklab bench --precision 5%                               as many rounds as bring each rate's interval to ±5 %
-  locklab bench --sweep tasks                                the curve from one task to 256
-  locklab bench --topology single,etcd-3,postgres --fsync             locks of several systems in the same rounds
-  locklab bench --target redis://staging:6379 --yes-this-is-mine --subject 'exec:python3 driver.py'
+  locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when a cycle is due
+  locklab bench --precision 5%                  as many rounds as bring each interval to ±5 %
+  locklab bench --sweep tasks                   the curve from one task to 256
+  locklab bench --topology single,etcd-3,postgres --fsync    locks of several systems, in turns
+  locklab bench --subject 'exec:python3 driver.py,lock-core:plain'      your lock beside ours
+  locklab bench --target redis://staging:6379 --yes-this-is-mine
 
 `locklab list subjects`, `list workloads` and `list topologies` show the names.";
 
@@ -56,21 +57,20 @@ pub(crate) struct Options {
     /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
     #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
-    /// The target is not on this machine, and you may put load on it
-    #[arg(help_heading = WHERE, long)]
-    pub(super) yes_this_is_mine: bool,
+    #[command(flatten, next_help_heading = WHERE)]
+    pub(super) mine: Mine,
     #[command(flatten)]
     part: PartArgs,
     /// With --part: how long parts wait for each other
-    #[arg(help_heading = WHERE, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     pub(super) parts_within: Duration,
-    /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds [default: single]
-    #[arg(help_heading = WHERE, long, value_delimiter = ',', value_name = "T[,T]")]
+    /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds
+    #[arg(help_heading = WHERE, long, value_delimiter = ',', default_value = "single", value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
     #[arg(help_heading = WHERE, long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
     rtt: Vec<Duration>,
-    /// Run in a network namespace of its own where the kernel allows it, so that no port collides
+    /// Enter a network namespace of its own first, where the kernel allows it: no port collides
     #[arg(help_heading = WHERE, long, conflicts_with = "target")]
     pub(crate) isolate: bool,
     #[command(flatten)]
@@ -135,14 +135,14 @@ pub(crate) struct Options {
     #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
     warmup: Duration,
     /// Each measured window
-    #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "500ms", value_name = "DURATION")]
+    #[arg(help_heading = MEASURING, long, value_parser = window, default_value = "500ms", value_name = "DURATION")]
     duration: Duration,
     /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision at most 40]
     #[arg(help_heading = MEASURING, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     rounds: Option<u32>,
     /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g. 5%: its 95 % interval then
     /// reaches no farther than 5 % to either side
-    #[arg(help_heading = MEASURING, long, value_parser = crate::args::share, conflicts_with = "sweep", value_name = "SHARE")]
+    #[arg(help_heading = MEASURING, long, value_parser = precision, conflicts_with = "sweep", value_name = "SHARE")]
     pub(super) precision: Option<f64>,
     /// Raise the load, or the size of the deployment, level by level, and show the curve
     #[arg(help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
@@ -150,14 +150,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The topologies to start, also where nobody says it.
-    pub(super) fn topologies(&self) -> Vec<TopologyKind> {
-        match self.topology.as_slice() {
-            [] => vec![TopologyKind::Single],
-            kinds => kinds.to_vec(),
-        }
-    }
-
     /// What clients do, also where nobody says it.
     fn workloads(&self) -> Vec<String> {
         if !self.workload.is_empty() {
@@ -177,9 +169,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         bench_part::check(&options)?;
     }
     let seed = options.part.seed(&terminal.common)?;
-    if let Some(url) = &options.target {
-        allow_url(url, options.yes_this_is_mine)?;
-    }
+    let mine = options.mine.yes_this_is_mine;
+    let target = options.target.as_ref();
+    let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 
@@ -188,37 +180,28 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         (None, Some(slice)) => bench_part::run(slice, &options, &mut keeper).await,
         (None, None) => measure_all(&options, &mut keeper).await,
     };
+    let failed = measured.is_err() && keeper.is_empty();
+    let ended =
+        measured.unwrap_or_else(|error| Some((exit::code_of(&error), format!("{error:#}"))));
     // What ended the run is said before what could not be tidied up after it.
-    if let Some(why) = match &measured {
-        Ok(ended) => ended.as_ref().map(|(_, why)| why.clone()),
-        Err(error) => Some(format!("{error:#}")),
-    } {
-        terminal.warn(&why);
+    if let Some((_, why)) = &ended {
+        terminal.warn(why);
     }
-    if let (Some(url), None) = (&options.target, slice) {
-        let (mine, prefix) = (options.yes_this_is_mine, keeper.key_prefix());
-        match bench::subjects::system_of(url) {
-            None => super::target::remove_keys_at(url, mine, &prefix, terminal).await,
-            Some(_) => {
-                if let Err(why) = bench::subjects::remove_keys(url, &prefix).await {
-                    terminal.warn(&format!(
-                        "locks of this run may have stayed on the target (remove {prefix}*): {why}"
-                    ));
-                }
-            }
+    if let (Some(mut servers), None) = (servers, slice) {
+        let prefix = keeper.key_prefix();
+        match failed {
+            // Servers that nobody could connect to have no keys.
+            true => drop(servers.remove(&prefix, terminal).await),
+            false => servers.remove_keys(&prefix, terminal).await,
         }
     }
-    let ended = match measured {
-        Ok(ended) => ended,
-        Err(error) if keeper.is_empty() => {
-            keeper.discard();
-            return Ok(exit::code_of(&error));
-        }
-        Err(error) => Some((exit::code_of(&error), format!("{error:#}"))),
-    };
     let code = ended
         .as_ref()
         .map_or_else(|| judge(&keeper.run.rows), |(code, _)| *code);
+    if failed {
+        keeper.discard();
+        return Ok(code);
+    }
     if let Some(part) = &mut keeper.run.part {
         part.exit_code = ended.is_none().then_some(code);
     }
@@ -236,7 +219,8 @@ pub(super) type Ended = (u8, String);
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
-            && let Ok(found) = super::target::external(url, options.yes_this_is_mine).await
+            && let Ok(mut servers) = Servers::of(url, options.mine.yes_this_is_mine)
+            && let Ok(found) = servers.ask().await
         {
             let mut topology = found.topology().clone();
             topology.server = system.to_owned();
@@ -245,7 +229,7 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
         let plan = plan(options, url, "external", keeper);
         return measure(&plan, keeper).await;
     }
-    let kinds = options.topologies();
+    let kinds = &options.topology;
     // Without a wish the way is direct: there is no proxy at all.
     let ways: Vec<Option<Duration>> = match options.rtt.as_slice() {
         [] => vec![None],
@@ -254,7 +238,7 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
     // Locks of several systems are measured in the same rounds; topologies of Redis one after the other, since a lock runs on each.
     let together = !kinds.iter().all(|kind| kind.is_redis());
     let groups: Vec<&[TopologyKind]> = match together {
-        true => vec![&kinds],
+        true => vec![kinds],
         false => kinds.chunks(1).collect(),
     };
     for group in groups {
@@ -345,21 +329,8 @@ fn places(
     Ok(places)
 }
 
-/// Starts servers without proxies; `level` tells deployments of a sweep apart.
-pub(super) async fn started(
-    options: &Options,
-    topology: Topology,
-    level: Option<u32>,
-    keeper: &mut Keeper,
-) -> anyhow::Result<Deployment> {
-    let name = match level {
-        Some(level) => format!("{}-{level}", topology.kind),
-        None => topology.kind.to_string(),
-    };
-    up(options, topology, Links::Direct, &name, keeper).await
-}
-
-async fn up(
+/// Starts servers; `name` tells deployments of one run apart.
+pub(super) async fn up(
     options: &Options,
     mut topology: Topology,
     links: Links,
@@ -412,14 +383,6 @@ fn round_trip(text: &str) -> Result<Duration, String> {
 }
 
 fn check(options: &Options) -> anyhow::Result<()> {
-    if options.precision == Some(0.0) {
-        return Err(exit::usage("--precision is above 0%"));
-    }
-    if options.duration < Duration::from_millis(50) {
-        return Err(exit::usage(
-            "--duration: a window under 50ms measures nothing",
-        ));
-    }
     let workloads = options.workloads();
     for name in &workloads {
         let workload = bench::workload::find(name).map_err(exit::usage)?;
@@ -451,43 +414,26 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Load on servers beyond this machine needs their owner's permission.
-pub(crate) fn allow(target: &Target, mine: bool) -> anyhow::Result<()> {
-    allowed(target, target.is_loopback() || mine)
-}
-
-/// The same for a URL, which may be of another system.
-pub(crate) fn allow_url(url: &str, mine: bool) -> anyhow::Result<()> {
-    match bench::subjects::system_of(url) {
-        None => allow(&crate::args::target(url)?, mine),
-        Some(_) => {
-            let shown = results::secrets::redact(url);
-            allowed(shown, bench::subjects::is_loopback(url) || mine)
+/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject only if it is the name of one.
+pub(crate) fn subjects(given: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for given in given {
+        let mut driver = false;
+        for word in given.split(',') {
+            let name = word.trim();
+            match all.last_mut().filter(|_| driver) {
+                Some(line) if bench::subjects::find(name).is_err() => {
+                    line.push(',');
+                    line.push_str(word);
+                }
+                _ => {
+                    driver = name.starts_with("exec:");
+                    all.push(name.to_owned());
+                }
+            }
         }
     }
-}
-
-fn allowed(target: impl std::fmt::Display, may: bool) -> anyhow::Result<()> {
-    match may {
-        true => Ok(()),
-        false => Err(exit::usage(format!(
-            "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
-        ))),
-    }
-}
-
-/// Subjects by comma; a driver's command line may hold commas itself and stays whole.
-pub(crate) fn subjects(given: &[String]) -> Vec<String> {
-    given
-        .iter()
-        .flat_map(|given| match given.starts_with("exec:") {
-            true => vec![given.clone()],
-            false => given
-                .split(',')
-                .map(|name| name.trim().to_owned())
-                .collect(),
-        })
-        .collect()
+    all
 }
 
 pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper) -> BenchPlan {
@@ -677,8 +623,23 @@ pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &st
 fn lease(text: &str) -> Result<Leasing, String> {
     match text {
         "renewed" => Ok(Leasing::Renewed),
-        fixed => duration(fixed).map(Leasing::Fixed),
+        fixed => lasting(fixed).map(Leasing::Fixed),
     }
+}
+
+/// A window in which something can be measured.
+fn window(text: &str) -> Result<Duration, String> {
+    let window = duration(text)?;
+    (window >= Duration::from_millis(50))
+        .then_some(window)
+        .ok_or_else(|| "a window under 50ms measures nothing".to_owned())
+}
+
+fn precision(text: &str) -> Result<f64, String> {
+    crate::args::share(text)
+        .ok()
+        .filter(|share| *share > 0.0)
+        .ok_or_else(|| crate::args::invalid("precision", text, "a share above 0%, such as 5%"))
 }
 
 /// The exit code of what was measured.
@@ -700,14 +661,16 @@ mod tests {
     fn subjects_are_split_at_commas_but_drivers_are_not() {
         let given = [
             "lock-core:reentrant,baseline:set-nx-px".to_owned(),
-            "exec:driver --kinds a,b".to_owned(),
+            "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
         ];
         assert_eq!(
             subjects(&given),
             [
                 "lock-core:reentrant",
                 "baseline:set-nx-px",
-                "exec:driver --kinds a,b"
+                "exec:driver --kinds a,b",
+                "lock-core:plain",
+                "exec:other"
             ]
         );
     }

@@ -13,7 +13,9 @@ use results::run::Run;
 use super::bench::{Ended, Options, Together, judge, measure_at, plan};
 use super::part::Slice;
 use super::run::Keeper;
+use super::target::Servers;
 use crate::exit;
+use crate::terminal::Terminal;
 
 /// What a part measured, a line for each round.
 const ROUNDS_FILE: &str = "rounds.jsonl";
@@ -53,9 +55,9 @@ pub(super) async fn run(
     plan.key_prefix = format!("locklab:parts-{}-{}:", share.of, plan.seed);
     let (clients, seed) = (plan.clients, plan.seed);
     bench::driver::check_plan(&plan).map_err(exit::usage)?;
-    keeper.run.part = Some(slice.record_load(seed, |part| clients_of(part, clients)));
-    // From now on it says so, also if it is killed.
-    keeper.save()?;
+    keeper.is_part(Some(
+        slice.record_load(seed, |part| clients_of(part, clients)),
+    ))?;
 
     let within = options.parts_within;
     keeper.terminal.note(&format!(
@@ -78,19 +80,35 @@ pub(super) async fn run(
         }),
     };
     let measured = measure_at(&plan, None, Some(together), keeper).await;
-    if !matches!(measured, Ok(None)) {
-        barrier.leave().await;
-        return measured;
+    let ended = matches!(measured, Ok(None));
+    let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+    part_ways(
+        &barrier,
+        ended,
+        &mut servers,
+        &plan.key_prefix,
+        &keeper.terminal,
+    )
+    .await;
+    measured
+}
+
+/// Leaves the other parts; the last of those that came to the end removes the keys.
+pub(super) async fn part_ways(
+    barrier: &Barrier,
+    ended: bool,
+    servers: &mut Servers,
+    prefix: &str,
+    terminal: &Terminal,
+) {
+    if !ended {
+        return barrier.leave().await;
     }
     match barrier.end().await {
-        Ok(true) => {
-            let mine = options.yes_this_is_mine;
-            super::target::remove_keys_at(url, mine, &plan.key_prefix, &keeper.terminal).await;
-        }
+        Ok(true) => servers.remove_keys(prefix, terminal).await,
         Ok(false) => {}
-        Err(error) => keeper.terminal.warn(&format!("at the end: {error}")),
+        Err(error) => terminal.warn(&format!("at the end: {error}")),
     }
-    Ok(None)
 }
 
 /// Comes to the parts that have this plan in common, and the version.

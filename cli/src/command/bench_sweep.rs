@@ -7,11 +7,11 @@ use bench::sweep::knee::{Knee, Search, Step};
 use bench::sweep::{levels, usl};
 use bench::workload::{self, Asks, Pace, Spread};
 use clap::ValueEnum;
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::{Links, Topology, TopologyKind};
 use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint};
 use results::run::BenchRow;
 
-use super::bench::{Ended, Options, measure, plan, started};
+use super::bench::{Ended, Options, measure, plan, up};
 use super::run::Keeper;
 use crate::exit;
 
@@ -97,8 +97,15 @@ impl Lab<'_> {
         if let Some(url) = self.options.target.clone() {
             return self.levels_at(over, &url, "external").await;
         }
-        for kind in self.options.topologies() {
-            let deployment = started(self.options, Topology::of(kind), None, self.keeper).await?;
+        for kind in self.options.topology.clone() {
+            let deployment = up(
+                self.options,
+                Topology::of(kind),
+                Links::Direct,
+                kind.name(),
+                self.keeper,
+            )
+            .await?;
             let ended = self
                 .levels_at(over, &deployment.url(), &kind.to_string())
                 .await;
@@ -209,7 +216,8 @@ impl Lab<'_> {
         let mut ended = None;
         for (level, topology, durability) in shapes {
             let kind = topology.kind.to_string();
-            let deployment = started(self.options, topology, Some(level), self.keeper).await?;
+            let name = format!("{kind}-{level}");
+            let deployment = up(self.options, topology, Links::Direct, &name, self.keeper).await?;
             let mut plan = plan(self.options, &deployment.url(), &kind, self.keeper);
             plan.durability = durability;
             if over == Over::Replicas && self.options.subject.is_empty() {

@@ -1,7 +1,7 @@
 //! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use chaos::faults::engine::Engine;
 use chaos::plan::Plan;
 use chaos::run::{RunError, RunOptions, ScenarioRun, missing_server, run_scenario};
 use chaos::scenario::Scenario;
+use chaos::toxiproxy::beyond_toxiproxy;
 use clap::Args;
-use cluster_config::{External, Provisioner, TopologyKind};
+use cluster_config::{Provisioner, TopologyKind};
 use futures_util::{Stream, StreamExt as _};
 use results::run::{NotApplicable, ScenarioResult};
 use results::verdict::State;
@@ -26,58 +27,70 @@ use super::chaos_part::ShareArgs;
 use super::part::PartArgs;
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
-use super::target::{OwnServers, Servers, on_target};
-use crate::args::Common;
+use super::target::{OnServer, OwnServers, SERVERS, Servers};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
 
+const EXAMPLES: &str = "\
+Examples:
+  locklab chaos failover-async failover-wait-all --jobs 2     two built-in scenarios side by side
+  locklab chaos my-scenario.toml --repeat 20                  how often which verdict comes out
+  locklab chaos --all --jobs 4 --subject 'exec:python3 driver.py'       your lock on all of them
+  locklab chaos my-scenario.toml --dry-run                    the plan; nothing is started
+  locklab chaos client-paused --target redis://staging:6379 --yes-this-is-mine
+
+`locklab list scenarios`, `list subjects` and `list faults` show the names.";
+
 /// Flags of `chaos`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// Scenario files, or names of built-in ones (`locklab list scenarios`)
     #[arg(required_unless_present = "all", value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Every built-in scenario, controls included
+    /// Every built-in scenario, controls included; with --target or --server those that judge safety on any server
     #[arg(long, conflicts_with = "scenarios")]
     all: bool,
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
-    #[command(flatten)]
-    own: OwnServers,
-    /// Enter a network of its own first, where the kernel allows it: no port collides, and links between servers are cut by dropping packets
-    #[arg(long, conflicts_with = "target")]
-    pub(crate) isolate: bool,
-    /// Let a Toxiproxy server do the harm to links, by the address of its API: faults that it cannot do are refused
-    #[arg(long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = toxiproxy)]
-    toxiproxy: Option<SocketAddr>,
-    /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; what it has no word for stays the harness's
-    #[cfg(feature = "kube")]
-    #[arg(long, requires = "target", value_name = "NAMESPACE")]
-    chaos_mesh: Option<String>,
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
-    #[command(flatten)]
-    part: PartArgs,
-    #[command(flatten)]
-    share: ShareArgs,
     /// Scenarios at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     jobs: u32,
+    /// Print the plan and start nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Keep a history of more than this as history.jsonl.zst, once it was judged; 0: every one
     #[arg(long, value_name = "SIZE", value_parser = crate::args::bytes)]
     compress_above: Option<u64>,
-    /// Print the plan and start nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    own: OwnServers,
+    /// Enter a network namespace of its own first, where the kernel allows it: no port collides, and links between servers are cut by
+    /// dropping packets
+    #[arg(help_heading = SERVERS, long, conflicts_with = "target")]
+    pub(crate) isolate: bool,
+    /// Let the Toxiproxy server with this API do the harm to links, which pass this machine only: faults that it cannot do are refused
+    #[arg(help_heading = SERVERS, long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = crate::args::loopback)]
+    toxiproxy: Option<SocketAddr>,
+    /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults that it does not have stay
+    /// the harness's
+    #[cfg(feature = "kube")]
+    #[arg(help_heading = SERVERS, long, requires = "target", value_name = "NAMESPACE")]
+    chaos_mesh: Option<String>,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
+    #[command(flatten)]
+    part: PartArgs,
+    #[command(flatten)]
+    share: ShareArgs,
 }
 
 /// A plan and the lock that it is for.
@@ -86,39 +99,33 @@ pub(crate) struct Planned {
     pub(crate) subject: Arc<dyn Subject>,
 }
 
-pub(crate) async fn run(
-    options: Options,
-    common: &Common,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     options.own.one_by_one(options.jobs)?;
-    let seed = options.part.seed(common)?;
+    let seed = options.part.seed(&terminal.common)?;
     let slice = options.part.slice()?;
     let sources = sources(&options, terminal)?;
-    // What can be said without the servers is said before they are asked.
-    let mut servers = match &options.own.target {
-        Some(url) => Some(Servers::unasked(url, options.own.yes_this_is_mine)?),
-        None => None,
-    };
-    #[cfg(feature = "kube")]
-    let engine = super::kube::engine(options.chaos_mesh.as_deref(), servers.as_ref()).await?;
-    #[cfg(not(feature = "kube"))]
-    let engine: Option<Arc<dyn Engine>> = None;
-    servers = servers.map(|servers| servers.with_engine(engine.clone()));
-    if let Some(servers) = &servers {
-        check_allowed(&sources, servers, &options.own.allow)?;
-    }
-    let external = match &options.own.target {
-        Some(url) if !options.dry_run => {
-            Some(super::target::external(url, options.own.yes_this_is_mine).await?)
+    let mut servers = options.own.servers()?;
+    if let Some(servers) = &mut servers {
+        #[cfg(feature = "kube")]
+        if let Some(namespace) = &options.chaos_mesh {
+            servers.engine = Some(super::kube::engine(namespace, servers.kind()).await?);
         }
-        _ => None,
-    };
-    if let Some(external) = &external {
-        servers = Some(Servers::of(external).with_engine(engine.clone()));
+        // What can be said without the servers is said before they are asked.
+        servers.check_allowed(&sources)?;
+        if !options.dry_run {
+            servers.ask().await?;
+        }
     }
-    let (mut planned, mut not_applicable) =
-        plans(&options, sources, servers.as_ref(), seed, terminal).await?;
+    let (mut planned, mut not_applicable) = Planner {
+        options: &options,
+        servers: servers.as_ref(),
+        seed,
+        matrix: options.own.matrix()?,
+        terminal,
+        known: BTreeMap::new(),
+    }
+    .all(sources)
+    .await?;
     let mut part = None;
     if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
         let all = planned
@@ -129,13 +136,18 @@ pub(crate) async fn run(
         not_applicable.retain(|skipped| slice.has(&skipped.name, seed));
     }
     if options.dry_run {
-        return dry_run(&planned, common, terminal);
+        let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
+        let scenarios = plans
+            .iter()
+            .map(|plan| serde_json::json!({"name": plan.name, "seed": plan.seed}));
+        let scenarios: Vec<_> = scenarios.collect();
+        let document = serde_json::json!({"schema": 1, "scenarios": scenarios, "plans": plans});
+        let text = || plans.iter().map(|plan| plan.to_text()).collect();
+        terminal.answer(&document, text)?;
+        return Ok(exit::AS_EXPECTED);
     }
-    if let (true, Some(external)) = (options.share.by_client(), &external) {
-        let own = &options.own;
-        return (options.share)
-            .run(slice, planned, external, own, engine, terminal)
-            .await;
+    if let (true, Some(servers)) = (options.share.by_client(), &mut servers) {
+        return options.share.run(slice, planned, servers, terminal).await;
     }
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),
@@ -144,52 +156,39 @@ pub(crate) async fn run(
     let mut keeper = Keeper::begin(terminal, "chaos", &name, seed)?;
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
-    keeper.run.part = part;
-    if slice.is_some() {
-        // From now on it says so, also if it is killed.
-        keeper.save()?;
-    }
+    keeper.is_part(part)?;
     let prefix = keeper.key_prefix();
-    if external.is_some() {
+    if servers.is_some() {
         // Fresh by name: what an earlier scenario left on these servers is no business of the next.
         for (number, planned) in (1..).zip(&mut planned) {
             planned.plan.prefix_locks(&format!("{prefix}{number}:"));
         }
     }
-    let for_run = |external: &External| Arc::new(external.for_run(&prefix)) as Arc<dyn Provisioner>;
     let how = How {
-        external: external.as_ref().map(for_run),
         toxiproxy: options.toxiproxy,
-        engine,
         compress_above: options.compress_above,
-        ..How::side_by_side(options.jobs as usize)
+        ..How::new(options.jobs as usize, servers.as_ref(), &prefix)
     };
     let ended = run_all(planned, how, &mut keeper).await;
-    if let Some(external) = &external {
-        super::target::remove_keys(external, &prefix, terminal).await;
+    if let Some(servers) = &mut servers {
+        servers.remove_keys(&prefix, terminal).await;
     }
-    let code = ended?;
-    if let Some(part) = &mut keeper.run.part {
-        part.exit_code = Some(code);
-    } else if keeper.is_empty() {
-        keeper.discard();
-        return Ok(code);
-    }
-    keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN)?;
-    if options.repeat > 1 && !common.json {
-        terminal.result(&format!("\n{}", super::tally::table(&keeper.run.scenarios)));
-    }
-    if let Some(path) = &options.junit {
-        write_junit(&keeper, path)?;
-    }
-    Ok(code)
+    let repeats = options.repeat > 1 && !terminal.common.json;
+    keeper.judged(ended?, |keeper| {
+        if repeats {
+            terminal.result(&format!("\n{}", super::tally::table(&keeper.run.scenarios)));
+        }
+        options
+            .junit
+            .iter()
+            .try_for_each(|path| keeper.write_junit(path))
+    })
 }
 
 /// A scenario that was asked for, read once.
 pub(crate) struct Source {
     pub(crate) file: String,
-    pub(crate) text: String,
+    text: String,
     /// Or everything that is wrong with it.
     pub(crate) scenario: Result<Scenario, String>,
 }
@@ -207,20 +206,44 @@ impl Source {
             scenario,
         }
     }
+
+    #[cfg(feature = "kube")]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What is wrong with faults, with their lines; without a number with all that are drawn.
+    pub(crate) fn complaints(
+        &self,
+        wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
+    ) -> String {
+        let complaints = wrong.into_iter().map(|(index, why)| {
+            let (heading, index) = match index.into() {
+                Some(index) => ("[[faults]]", index),
+                None => ("[random]", 0),
+            };
+            let lines = (1..).zip(self.text.lines());
+            let mut begins = lines.filter(|(_, line)| line.trim_start().starts_with(heading));
+            let line = begins.nth(index).map_or(1, |(line, _)| line);
+            format!("{}:{line}:1: {why}", self.file)
+        });
+        complaints.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// The scenario of a file, or the built-in one of that name.
 pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
-    if Path::new(name).is_file() {
+    if let Some(builtin) = builtin::find(name).filter(|_| !Path::new(name).is_file()) {
+        return Ok(Source::of(builtin));
+    }
+    if Path::new(name).is_file() || name.ends_with(".toml") || name.contains('/') {
         let text = files::read(name).map_err(exit::input)?;
         return Ok(Source::new(name.to_owned(), text));
     }
-    builtin::find(name).map(Source::of).ok_or_else(|| {
-        exit::input(format!(
-            "`{name}` is neither a file nor a built-in scenario{}; `locklab list scenarios` shows those",
-            results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
-        ))
-    })
+    Err(exit::input(format!(
+        "`{name}` is neither a file nor a built-in scenario{} (`locklab list scenarios` shows all)",
+        results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+    )))
 }
 
 /// The files and built-in scenarios that were asked for.
@@ -246,96 +269,9 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>
     Ok(all)
 }
 
-/// Faults on servers beyond this machine need their owner's word, whatever the servers are.
-pub(crate) fn check_allowed(
-    sources: &[Source],
-    servers: &Servers,
-    allowed: &[String],
-) -> anyhow::Result<()> {
-    let wrong = sources.iter().filter_map(|source| {
-        // What cannot be read is said with everything else that is wrong.
-        let scenario = source.scenario.as_ref().ok()?;
-        servers.not_allowed((&source.file, &source.text), scenario, allowed)
-    });
-    let wrong: Vec<String> = wrong.collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(exit::usage(wrong.join("\n"))),
-    }
-}
-
-/// Everything is planned before anything starts; all that is wrong is said together.
-async fn plans(
-    options: &Options,
-    sources: Vec<Source>,
-    servers: Option<&Servers>,
-    seed: u64,
-    terminal: &Terminal,
-) -> anyhow::Result<(Vec<Planned>, Vec<NotApplicable>)> {
-    let mut asked = Asked {
-        options,
-        known: BTreeMap::new(),
-    };
-    let mut planned = Vec::new();
-    let mut not_applicable = Vec::new();
-    let mut wrong = Vec::new();
-    let matrix = options.own.matrix()?;
-    for Source {
-        file,
-        text,
-        scenario,
-    } in sources
-    {
-        let source = (file.as_str(), text.as_str());
-        let fitting = scenario.and_then(|scenario| match servers {
-            None => Ok(scenario),
-            Some(servers) => on_target(source, scenario, servers, &options.own.allow),
-        });
-        let fitting = fitting.and_then(|scenario| match options.toxiproxy {
-            None => Ok(scenario),
-            Some(_) => super::target::over_toxiproxy(source, scenario),
-        });
-        if let (Ok(scenario), None, true) = (&fitting, servers, options.all)
-            && let Some(why) = missing_server(&scenario.topology, &scenario.faults)
-        {
-            let subject = options.subject.as_deref();
-            let subject = subject.unwrap_or(&scenario.lock.subject);
-            let skipped = skipped(&scenario.name, scenario.topology.kind, subject, why);
-            terminal.note(&skipped.to_string());
-            not_applicable.push(skipped);
-            continue;
-        }
-        match fitting {
-            // The suite goes on with what such a server can do.
-            Err(why) if options.all && options.toxiproxy.is_some() => {
-                terminal.warn(&format!("left out: {why}"));
-            }
-            Ok(scenario) => match asked.fitting(scenario).await? {
-                Ok(mut scenario) => {
-                    if servers.is_none() {
-                        options.provisioner.apply(&mut scenario.topology);
-                    }
-                    for server in &matrix {
-                        if let Some(server) = server {
-                            scenario.topology.server.clone_from(&server.asked);
-                        }
-                        for offset in 0..u64::from(options.repeat) {
-                            planned.push(planned_one(&scenario, seed.wrapping_add(offset))?);
-                        }
-                    }
-                }
-                Err(skipped) => {
-                    terminal.note(&skipped.to_string());
-                    not_applicable.push(skipped);
-                }
-            },
-            Err(errors) => wrong.push(errors),
-        }
-    }
-    match wrong.is_empty() {
-        true => Ok((planned, not_applicable)),
-        false => Err(exit::input(wrong.join("\n"))),
-    }
+/// The seeds of each scenario.
+pub(crate) fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
+    (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }
 
 /// A scenario that was not tried with a lock, and why.
@@ -348,19 +284,106 @@ fn skipped(name: &str, topology: TopologyKind, subject: &str, why: String) -> No
     }
 }
 
-/// What locks said of themselves, on servers of each shape.
-struct Asked<'a> {
-    options: &'a Options,
-    known: BTreeMap<(String, String), Result<Abilities, SubjectError>>,
+/// A scenario that is not run, and why.
+enum Left {
+    /// It is wrong, or wrong for these servers.
+    Wrong(String),
+    /// It is not for this lock, or its server is not here; the others are run.
+    Out(NotApplicable),
 }
 
-impl Asked<'_> {
-    /// The scenario with the lock in it that is asked for, or why it is not for that lock. Servers of another shape are wrong usage where the
-    /// scenario was named, and the suite goes on with those that fit.
-    async fn fitting(
+/// Plans everything before anything starts.
+struct Planner<'a> {
+    options: &'a Options,
+    servers: Option<&'a Servers>,
+    seed: u64,
+    matrix: Vec<Option<OnServer>>,
+    terminal: &'a Terminal,
+    /// What locks said of themselves, on servers of each shape.
+    known: BTreeMap<(String, TopologyKind), Result<Abilities, SubjectError>>,
+}
+
+impl Planner<'_> {
+    /// All that is wrong is said together.
+    async fn all(
+        mut self,
+        sources: Vec<Source>,
+    ) -> anyhow::Result<(Vec<Planned>, Vec<NotApplicable>)> {
+        let (mut planned, mut not_applicable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+        for source in &sources {
+            match self.one(source).await? {
+                Ok(plans) => planned.extend(plans),
+                // The suite goes on with what such a server can do.
+                Err(Left::Wrong(why)) if self.options.all && self.options.toxiproxy.is_some() => {
+                    self.terminal.warn(&format!("left out: {why}"));
+                }
+                Err(Left::Wrong(why)) => wrong.push(why),
+                Err(Left::Out(skipped)) => {
+                    self.terminal.note(&skipped.to_string());
+                    not_applicable.push(skipped);
+                }
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok((planned, not_applicable)),
+            false => Err(exit::input(wrong.join("\n"))),
+        }
+    }
+
+    /// The way of one scenario: onto the servers, with the lock in it, on each server of the matrix, with each seed.
+    async fn one(&mut self, source: &Source) -> anyhow::Result<Result<Vec<Planned>, Left>> {
+        let scenario = match self.on_servers(source) {
+            Ok(scenario) => scenario,
+            Err(left) => return Ok(Err(left)),
+        };
+        let (scenario, subject) = match self.with_lock(scenario).await? {
+            Ok(fitting) => fitting,
+            Err(skipped) => return Ok(Err(Left::Out(skipped))),
+        };
+        let mut planned = Vec::new();
+        for server in &self.matrix {
+            let mut scenario = scenario.clone();
+            if let Some(server) = server {
+                scenario.topology.server.clone_from(&server.asked);
+            }
+            planned.extend(seeds(self.seed, self.options.repeat).map(|seed| Planned {
+                plan: Plan::new(&scenario, seed),
+                subject: subject.clone(),
+            }));
+        }
+        Ok(Ok(planned))
+    }
+
+    fn on_servers(&self, source: &Source) -> Result<Scenario, Left> {
+        let mut scenario = source.scenario.clone().map_err(Left::Wrong)?;
+        match self.servers {
+            Some(servers) => {
+                scenario = servers.fitted(source, scenario).map_err(Left::Wrong)?;
+            }
+            None => self.options.provisioner.apply(&mut scenario.topology),
+        }
+        let beyond = self.options.toxiproxy.map(|_| beyond_toxiproxy(&scenario));
+        if let Some(wrong) = beyond.filter(|wrong| !wrong.is_empty()) {
+            return Err(Left::Wrong(source.complaints(wrong)));
+        }
+        let missing = || missing_server(&scenario.topology, &scenario.faults);
+        if let (true, None) = (self.options.all, self.servers)
+            && let Some(why) = missing()
+        {
+            let subject = self.options.subject.as_ref();
+            let subject = subject.unwrap_or(&scenario.lock.subject);
+            let kind = scenario.topology.kind;
+            return Err(Left::Out(skipped(&scenario.name, kind, subject, why)));
+        }
+        Ok(scenario)
+    }
+
+    /// The scenario with the lock in it that is asked for, and that lock; or why it is not for that lock. Servers of another shape are wrong
+    /// usage where the scenario was named, and the suite goes on with those that fit.
+    async fn with_lock(
         &mut self,
         scenario: Scenario,
-    ) -> anyhow::Result<Result<Scenario, NotApplicable>> {
+    ) -> anyhow::Result<Result<(Scenario, Arc<dyn Subject>), NotApplicable>> {
         let all = self.options.all;
         let given = self.options.subject.as_deref();
         let name = given.unwrap_or(&scenario.lock.subject).to_owned();
@@ -373,37 +396,41 @@ impl Asked<'_> {
                 scenario.lock.subject
             ))));
         }
-        // What a file says of a lock of ours was looked at when it was read.
-        if given.is_none() && found.program().is_none() && found.parts().is_empty() {
-            return Ok(Ok(scenario));
-        }
         let assumed = Abilities::assumed(found.kinds());
-        if let (Err(why), false) = (place(scenario.topology.kind, &name, &assumed), all) {
+        // What a file says of a lock of ours was looked at when it was read.
+        let read = given.is_none() && found.program().is_none() && found.parts().is_empty();
+        if let (Err(why), false, false) =
+            (place(scenario.topology.kind, &name, &assumed), all, read)
+        {
             return Err(exit::usage(format!("{}: {why}", scenario.name)));
         }
-        let has = match self.options.dry_run {
+        let subject = in_processes(found)?;
+        let has = match read || self.options.dry_run {
             true => assumed,
-            false => match self.ask(&name, found, scenario.topology.kind).await? {
+            false => match self.ask(&name, &subject, scenario.topology.kind).await? {
                 Ok(has) => has,
                 Err(SubjectError::NotApplicable(why)) => return Ok(Err(not(why))),
                 // The run says what is wrong, and goes on with the next.
                 Err(_) => assumed,
             },
         };
-        Ok(fitted(&scenario, &name, &has).map_err(not))
+        match fitted(&scenario, &name, &has) {
+            Ok(fitting) => Ok(Ok((fitting, subject))),
+            Err(why) if read => Err(exit::input(format!("{}: {why}", scenario.name))),
+            Err(why) => Ok(Err(not(why))),
+        }
     }
 
     async fn ask(
         &mut self,
         name: &str,
-        found: Arc<dyn Subject>,
+        subject: &Arc<dyn Subject>,
         shape: TopologyKind,
     ) -> anyhow::Result<Result<Abilities, SubjectError>> {
-        let key = (name.to_owned(), shape.to_string());
+        let key = (name.to_owned(), shape);
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let subject = in_processes(found)?;
         let logs = tempfile::tempdir()?;
         let (log, target) = (logs.path().join("hello.log"), &self.options.own.target);
         let answer = async |answer, _: &str| answer;
@@ -411,19 +438,6 @@ impl Asked<'_> {
         self.known.insert(key, has.clone());
         Ok(has)
     }
-}
-
-/// Where a Toxiproxy server's API is.
-fn toxiproxy(text: &str) -> Result<SocketAddr, String> {
-    let addresses = text.to_socket_addrs().map_err(|error| {
-        format!("`{text}` is no address of an API ({error}); write it as 127.0.0.1:8474")
-    })?;
-    addresses
-        .into_iter()
-        .find(|address| address.ip().is_loopback())
-        .ok_or_else(|| {
-            format!("`{text}` is not on this machine: the links of its servers pass here only, so Toxiproxy must run here too")
-        })
 }
 
 /// Plans one scenario for one seed, for its own lock.
@@ -468,29 +482,12 @@ pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn 
     )))
 }
 
-fn dry_run(planned: &[Planned], common: &Common, terminal: &Terminal) -> anyhow::Result<u8> {
-    if common.json {
-        let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
-        let scenarios = plans
-            .iter()
-            .map(|plan| serde_json::json!({"name": plan.name, "seed": plan.seed}));
-        terminal.result(&serde_json::to_string(
-            &serde_json::json!({"schema": 1, "scenarios": scenarios.collect::<Vec<_>>(), "plans": plans}),
-        )?);
-    } else {
-        for planned in planned {
-            terminal.result(&planned.plan.to_text());
-        }
-    }
-    Ok(exit::AS_EXPECTED)
-}
-
 /// How scenarios are run.
 pub(crate) struct How {
     /// How many at a time.
     jobs: usize,
     /// Somebody's own servers; `None`: each scenario starts its own.
-    pub(crate) external: Option<Arc<dyn Provisioner>>,
+    external: Option<Arc<dyn Provisioner>>,
     /// The API of the Toxiproxy server that harms links.
     toxiproxy: Option<SocketAddr>,
     /// Who carries faults out besides the harness.
@@ -500,15 +497,20 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// So many at a time, each on servers of its own.
-    pub(crate) fn side_by_side(jobs: usize) -> Self {
+    /// So many at a time, each on servers of its own, or on somebody's own for the run whose keys begin so.
+    pub(crate) fn new(jobs: usize, servers: Option<&Servers>, prefix: &str) -> Self {
         Self {
             jobs,
-            external: None,
+            external: servers.and_then(|servers| servers.for_run(prefix)),
             toxiproxy: None,
-            engine: None,
+            engine: servers.and_then(|servers| servers.engine.clone()),
             compress_above: None,
         }
+    }
+
+    /// So many at a time, each on servers of its own.
+    pub(crate) fn side_by_side(jobs: usize) -> Self {
+        Self::new(jobs, None, "")
     }
 }
 
@@ -571,6 +573,14 @@ pub(crate) async fn run_all(
     // Of a part also a single one: `merge` puts the parts side by side.
     let several = planned.len() > 1 || keeper.run.part.is_some();
     let bar = terminal.bar(planned.len() as u64, "scenarios");
+    let widest = |of: fn(&Plan) -> &str| {
+        let lengths = planned.iter().map(|planned| of(&planned.plan).len());
+        lengths.max().unwrap_or(0)
+    };
+    let widths = (
+        widest(|plan| &plan.name),
+        widest(|plan| plan.topology.kind.name()),
+    );
     let numbered = (1..).zip(planned).map(|(number, planned)| {
         let plan = &planned.plan;
         let dir = match several {
@@ -600,7 +610,7 @@ pub(crate) async fn run_all(
                 }
                 result.dir = dir;
                 code = exit::worse(code, result.exit_code);
-                terminal.note(&line(&result));
+                terminal.note(&line(&result, widths));
                 kept.push((index, result));
                 kept.sort_by_key(|(index, _)| *index);
                 keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
@@ -648,7 +658,8 @@ pub(crate) fn code_of(error: &RunError) -> u8 {
     }
 }
 
-fn line(result: &ScenarioResult) -> String {
+/// A line of progress, its first two columns so wide.
+fn line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
     let verdict = match (result.as_expected, result.exit_code) {
         (true, _) => "as expected",
         (false, exit::UNKNOWN) => "unknown",
@@ -668,15 +679,7 @@ fn line(result: &ScenarioResult) -> String {
         some => some.join(", "),
     };
     format!(
-        "{:<28} {:<9} {verdict}: {states}",
+        "{:<name$}  {:<topology$}  {verdict}: {states}",
         result.name, result.topology
     )
-}
-
-pub(crate) fn write_junit(keeper: &Keeper, path: &Path) -> anyhow::Result<()> {
-    let Some(junit) = results::report::by_name("junit") else {
-        anyhow::bail!("the junit format is not registered");
-    };
-    let text = junit.render(&keeper.run)?;
-    files::write(path, text).map_err(exit::input)
 }

@@ -5,22 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::clock::Reference;
-use bench::subjects::system_of;
-use chaos::faults::engine::Engine;
 use chaos::plan::Plan;
 use chaos::run::shared::{Together, harms_servers, judge_whole, not_shareable, record_part};
 use chaos::run::{RunOptions, ScenarioRun};
 use clap::{Args, ValueEnum};
-use cluster_config::External;
 use results::run::Run;
 
-use super::bench::allow;
-use super::bench_part::{clients_of, join};
+use super::bench_part::{clients_of, join, part_ways};
 use super::chaos::{Planned, code_of, subject_of};
-use super::part::Slice;
+use super::part::{PARTS, Slice};
 use super::plans::PLAN_FILE;
 use super::run::Keeper;
-use super::target::OwnServers;
+use super::target::{Servers, allow};
 use crate::args::duration;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -37,14 +33,16 @@ enum Shared {
 /// Flags of a scenario that is shared by client.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShareArgs {
-    /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target [default: scenarios]
-    #[arg(long, value_enum, requires = "target", value_name = "WHAT")]
+    /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target
+    /// [default: scenarios]
+    #[arg(help_heading = PARTS, long, value_enum, requires = "target", value_name = "WHAT")]
     share: Option<Shared>,
-    /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside [default: the target, where no fault is on its servers]
-    #[arg(long, requires = "share", value_name = "URL")]
+    /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
+    /// [default: the target, where no fault is on its servers]
+    #[arg(help_heading = PARTS, long, requires = "share", value_name = "URL")]
     reference: Option<String>,
     /// With --share clients: how long parts wait for each other
-    #[arg(long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     parts_within: Duration,
 }
 
@@ -59,9 +57,7 @@ impl ShareArgs {
         &self,
         slice: Option<Slice>,
         mut planned: Vec<Planned>,
-        external: &External,
-        own: &OwnServers,
-        engine: Option<Arc<dyn Engine>>,
+        servers: &mut Servers,
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
@@ -75,20 +71,18 @@ impl ShareArgs {
         if let Some(why) = not_shareable(&plan, share.of) {
             return Err(no(&why));
         }
-        let reference = match (&self.reference, &own.target) {
-            (Some(reference), _) => reference,
-            (None, Some(target))
-                if system_of(target).is_none() && !harms_servers(&plan, engine.is_some()) =>
-            {
-                target
-            }
-            _ => {
+        let engine = servers.engine.clone();
+        let reference = match &self.reference {
+            Some(reference) => reference,
+            None if servers.are_redis() && !harms_servers(&plan, engine.is_some()) => servers.url(),
+            None => {
                 return Err(no(
                     "the parts meet at a Redis server that no fault touches, and the target is none; name one with --reference",
                 ));
             }
         };
-        allow(&crate::args::target(reference)?, own.yes_this_is_mine)?;
+        allow(reference, servers.are_mine())?;
+        let reference = reference.to_owned();
         let prefix = format!("locklab:parts-{}-{}-{}:", share.of, plan.name, plan.seed);
         plan.prefix_locks(&prefix);
 
@@ -96,14 +90,12 @@ impl ShareArgs {
         let mut keeper = Keeper::begin(terminal, "chaos", &name, plan.seed)?;
         let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
         let has = |part| format!("{} of {}", clients_of(part, clients), plan.name);
-        keeper.run.part = Some(slice.record_load(plan.seed, has));
-        // From now on it says so, also if it is killed.
-        keeper.save()?;
+        keeper.is_part(Some(slice.record_load(plan.seed, has)))?;
         let (index, of) = (share.index, share.of);
         terminal.note(&format!("part {index} of {of}: {}", has(share)));
         let common = serde_json::to_value(&plan)?;
         let barrier = join(
-            reference,
+            &reference,
             &prefix,
             share,
             common,
@@ -111,14 +103,16 @@ impl ShareArgs {
             &keeper,
         )
         .await?;
-        let mut options =
-            RunOptions::new(keeper.path(), subject, Arc::new(external.for_run(&prefix)));
+        let provisioner = servers.for_run(&prefix);
+        let provisioner =
+            provisioner.ok_or_else(|| anyhow::anyhow!("the servers were not asked"))?;
+        let mut options = RunOptions::new(keeper.path(), subject, provisioner);
         options.cancel = keeper.cancel.flag();
         options.engine = engine;
         options.together = Some(Together {
             share,
             barrier: barrier.clone(),
-            reference: Arc::new(Reference::of(reference).map_err(exit::usage)?),
+            reference: Arc::new(Reference::of(&reference).map_err(exit::usage)?),
         });
         let code = match record_part(&plan, &options).await {
             Ok((partial, incomplete)) => {
@@ -137,14 +131,8 @@ impl ShareArgs {
         for warning in &keeper.run.warnings {
             terminal.warn(warning);
         }
-        match code > exit::UNKNOWN {
-            true => barrier.leave().await,
-            false => match barrier.end().await {
-                Ok(true) => super::target::remove_keys(external, &prefix, terminal).await,
-                Ok(false) => {}
-                Err(error) => terminal.warn(&format!("at the end: {error}")),
-            },
-        }
+        let ended = code <= exit::UNKNOWN;
+        part_ways(&barrier, ended, servers, &prefix, terminal).await;
         if let Some(part) = &mut keeper.run.part {
             part.exit_code = Some(code);
         }

@@ -242,11 +242,10 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
                 true => format!("{}@{}/", scenario.name, scenario.seed),
                 false => String::new(),
             },
-            parts: None,
-            history: history_of(&dir.join(&scenario.dir)),
             masters: masters(&dir.join(&scenario.dir)),
             doubts: scenario.incomplete,
             faults: Some(scenario.faults),
+            ..Judged::of(history_of(&dir.join(&scenario.dir)))
         })
         .collect();
     found.extend(unended);
@@ -272,16 +271,15 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
     places
         .into_iter()
         .filter_map(|place| {
+            let history = history_file::of_dir(&dir.join(&place))?;
             Some(Judged {
-                parts: None,
-                history: history_file::of_dir(&dir.join(&place))?,
                 masters: masters(&dir.join(&place)),
                 prefix: match place.is_empty() {
                     true => place,
                     false => format!("{place}/"),
                 },
-                faults: None,
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
+                ..Judged::of(history)
             })
         })
         .collect()

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bench::parts::clock::Reference;
 use clap::Args;
 
-use super::bench::allow;
-use crate::args::duration;
+use super::target::allow;
+use crate::args::{Mine, duration};
 use crate::cancel::Cancel;
 use crate::exit;
 
@@ -17,9 +17,8 @@ pub(crate) struct Options {
     /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME and nothing else
     #[arg(value_name = "TARGET")]
     target: String,
-    /// The target is not on this machine, and you may ask it
-    #[arg(long)]
-    yes_this_is_mine: bool,
+    #[command(flatten)]
+    mine: Mine,
     /// How often it is asked
     #[arg(long, value_parser = duration, default_value = "100ms", value_name = "DURATION")]
     every: Duration,
@@ -29,10 +28,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
-    allow(
-        &crate::args::target(&options.target)?,
-        options.yes_this_is_mine,
-    )?;
+    allow(&options.target, options.mine.yes_this_is_mine)?;
     let reference = Reference::of(&options.target).map_err(exit::usage)?;
     let mut cancel = Cancel::listen()?.flag();
     let end = options

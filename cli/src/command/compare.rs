@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 #[command(after_help = after_help())]
 pub(crate) struct Options {
     /// Directories, their names under runs/, or `latest`; the first is the base. One is enough with --rows or --cols
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Show the figures as tables, with these fields as rows, such as `topology`
     #[arg(long, value_name = "FIELD[,FIELD]", value_delimiter = ',')]

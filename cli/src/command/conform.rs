@@ -7,7 +7,8 @@ use bench::exec::conform::{ConformOptions, Conformity, Outcome, Step, conform};
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 
-use crate::args::duration;
+use super::target::Servers;
+use crate::args::{Mine, duration};
 use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
@@ -21,14 +22,13 @@ pub(crate) struct Options {
     /// Servers to try it on [default: one that is started for it]
     #[arg(long, value_name = "URL")]
     target: Option<String>,
-    /// The target is not on this machine, and you may put load on it
-    #[arg(long)]
-    yes_this_is_mine: bool,
+    #[command(flatten)]
+    mine: Mine,
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// How long a reply may take beyond the wait that was asked for; the reply to hello four times as long
-    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
     patience: Duration,
     /// Also write the report as Markdown
     #[arg(long, value_name = "FILE")]
@@ -43,7 +43,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
         Some(target) => {
-            super::bench::allow_url(target, options.yes_this_is_mine)?;
+            // That nobody answers there is no fault of the driver.
+            Servers::of(target, options.mine.yes_this_is_mine)?
+                .ask()
+                .await?;
             (target.clone(), None)
         }
         None => {
@@ -83,7 +86,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         },
         ..step.clone()
     };
-    let mut found = conform(&trial, |step| terminal.note(&line(&quoted(step)))).await;
+    let bar = terminal.bar(0, "hello");
+    let mut found = conform(&trial, |step| bar.set_message(step.name)).await;
+    bar.finish_and_clear();
     found.steps = found.steps.iter().map(quoted).collect();
     if let Some(deployment) = deployment {
         deployment.down().await?;
@@ -157,6 +162,16 @@ pub(super) fn paragraph(step: &Step) -> String {
     format!("docs/src/driver-protocol.md#{}", step.paragraph)
 }
 
+/// What is said of a step that failed.
+fn advice(step: &Step) -> [(&'static str, String); 4] {
+    [
+        ("rule", step.rule.to_owned()),
+        ("found", step.found.clone()),
+        ("remedy", step.remedy.to_owned()),
+        ("see", paragraph(step)),
+    ]
+}
+
 fn text(driver: &str, found: &Conformity) -> String {
     let mut out = format!("{driver}\n");
     for step in &found.steps {
@@ -164,14 +179,10 @@ fn text(driver: &str, found: &Conformity) -> String {
         out.push('\n');
     }
     for step in of(found, Outcome::Broken) {
-        out.push_str(&format!(
-            "\n{}\n  rule    {}\n  found   {}\n  remedy  {}\n  see     {}\n",
-            step.name,
-            step.rule,
-            step.found,
-            step.remedy,
-            paragraph(step)
-        ));
+        out.push_str(&format!("\n{}\n", step.name));
+        for (word, said) in advice(step) {
+            out.push_str(&format!("  {word:<6}  {said}\n"));
+        }
     }
     out.push_str(&format!("\n{}\n", summary(found)));
     out
@@ -192,14 +203,10 @@ fn markdown(driver: &str, found: &Conformity) -> String {
         out.push_str(&format!("| {name} | {word} | {found} |\n"));
     }
     for step in of(found, Outcome::Broken) {
-        out.push_str(&format!(
-            "\n## {}\n\nRule: {}\n\nFound: {}\n\nRemedy: {}\n\nSee: {}\n",
-            step.name,
-            step.rule,
-            step.found,
-            step.remedy,
-            paragraph(step)
-        ));
+        out.push_str(&format!("\n## {}\n", step.name));
+        for (word, said) in advice(step) {
+            out.push_str(&format!("\n**{word}**: {said}\n"));
+        }
     }
     out
 }
@@ -222,13 +229,8 @@ fn junit(driver: &str, found: &Conformity) -> anyhow::Result<String> {
     let cases = found.steps.iter().map(|step| results::report::junit::Case {
         name: step.name.to_owned(),
         failure: (step.outcome == Outcome::Broken).then(|| {
-            format!(
-                "rule: {}\nfound: {}\nremedy: {}\nsee: {}",
-                step.rule,
-                step.found,
-                step.remedy,
-                paragraph(step)
-            )
+            let advice = advice(step).map(|(word, said)| format!("{word}: {said}"));
+            advice.join("\n")
         }),
         skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),
     });

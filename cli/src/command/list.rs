@@ -16,12 +16,12 @@ use serde::Serialize;
 
 use super::run::store;
 use crate::exit;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, columns};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Which registry
+    /// What to list
     #[arg(value_enum)]
     kind: Kind,
     /// Only names that contain this, or match it where it has stars (`peer:*`)
@@ -157,18 +157,15 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
     terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
-        let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
-        let lines = items.iter();
-        lines
-            .map(|item| {
-                let missing = match (&item.missing, options.kind) {
-                    (None, _) => "",
-                    (Some(why), Kind::Servers) => why,
-                    (Some(_), _) => " [not built: `make peers`]",
-                };
-                format!("{:<width$}  {}{missing}\n", item.name, item.about)
-            })
-            .collect()
+        let line = |item: &Item| {
+            let missing = match (&item.missing, options.kind) {
+                (None, _) => "",
+                (Some(why), Kind::Servers) => why,
+                (Some(_), _) => " [not built: `make peers`]",
+            };
+            vec![item.name.clone(), format!("{}{missing}", item.about)]
+        };
+        columns("<<", &items.iter().map(line).collect::<Vec<_>>())
     })?;
     Ok(exit::AS_EXPECTED)
 }
@@ -248,39 +245,27 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
 }
 
 fn runs_text(items: &[RunItem]) -> String {
-    let width = |of: fn(&RunItem) -> &str, head: &str| {
-        let lengths = items.iter().map(|item| of(item).chars().count());
-        lengths.max().unwrap_or(0).max(head.len())
-    };
-    let names = width(|item| &item.name, "RUN");
-    let commands = width(|item| &item.command, "command");
-    let line = |words: [&str; 6]| {
-        let [run, started, command, rows, scenarios, outcome] = words;
-        format!(
-            "{run:<names$}  {started:<20}  {command:<commands$}  {rows:>4}  {scenarios:>9}  {outcome}\n"
-        )
-    };
     if items.is_empty() {
         return String::new();
     }
     let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
-    let lines = items.iter().map(|item| {
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(items.iter().map(|item| {
         let outcome = match item.outcome.as_str() {
             "damaged" => item.about.trim().to_owned(),
             outcome => outcome.replace('-', " "),
         };
         let started = item.started_at.get(..19).unwrap_or(&item.started_at);
-        let (rows, scenarios) = (item.rows.to_string(), item.scenarios.to_string());
-        line([
-            &item.name,
-            started,
-            &item.command,
-            &rows,
-            &scenarios,
-            &outcome,
-        ])
-    });
-    line(heads) + &lines.collect::<String>()
+        vec![
+            item.name.clone(),
+            started.to_owned(),
+            item.command.clone(),
+            item.rows.to_string(),
+            item.scenarios.to_string(),
+            outcome,
+        ]
+    }));
+    columns("<<<>><", &rows)
 }
 
 /// What a built-in scenario says of itself.

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{durability, duration};
+use crate::args::{duration, lasting};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -30,16 +30,16 @@ pub(crate) struct Options {
     name: String,
     /// The kind of lock [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
+    kind: Option<Kind>,
     /// Longest wait for the lock [default: no limit]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     wait: Option<Duration>,
     /// A lease that is not renewed [default: renewed while the command runs]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = lasting, value_name = "DURATION")]
     lease: Option<Duration>,
     /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
-    #[arg(long, value_parser = durability, default_value = "none", value_name = "HOW")]
-    durability: String,
+    #[arg(long, default_value = "none", value_name = "HOW")]
+    durability: Durability,
     /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this
     #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     grace: Duration,
@@ -58,16 +58,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     let target = crate::args::target(&options.target)?;
-    let kind = kind_of(options.kind.as_deref(), &target)?;
-    let durability: Durability = options.durability.parse().map_err(exit::usage)?;
-    if options.lease.is_some_and(|lease| lease.is_zero()) {
-        return Err(exit::usage(
-            "--lease 0: a lease must last; leave it out for renewal",
-        ));
-    }
-    let client = Client::connect(&target, ClientOptions::default().durability(durability))
-        .await
-        .map_err(crate::args::unconnected)?;
+    let kind = kind_of(options.kind, &target)?;
+    let client = Client::connect(
+        &target,
+        ClientOptions::default().durability(options.durability),
+    )
+    .await
+    .map_err(crate::args::unconnected)?;
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }
@@ -175,25 +172,19 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
     }
 }
 
-pub(super) fn kind_of(asked: Option<&str>, target: &Target) -> anyhow::Result<Kind> {
+/// The kind of lock on these servers: the one that was asked for, if it works there.
+pub(super) fn kind_of(asked: Option<Kind>, target: &Target) -> anyhow::Result<Kind> {
     let masters = target.topology_kind() == TopologyKind::Masters;
     match asked {
         None if masters => Ok(Kind::Redlock),
         None => Ok(Kind::Reentrant),
-        Some(name) => {
-            let kind: Kind = name.parse().map_err(exit::usage)?;
-            if (kind == Kind::Redlock) == masters {
-                Ok(kind)
-            } else if masters {
-                Err(exit::usage(format!(
-                    "--kind {name}: independent masters (redlock://) take only the kind redlock"
-                )))
-            } else {
-                Err(exit::usage(
-                    "--kind redlock needs independent masters: a redlock:// URL",
-                ))
-            }
-        }
+        Some(kind) if (kind == Kind::Redlock) == masters => Ok(kind),
+        Some(kind) if masters => Err(exit::usage(format!(
+            "--kind {kind}: independent masters (redlock://) take only the kind redlock"
+        ))),
+        Some(_) => Err(exit::usage(
+            "--kind redlock needs independent masters: a redlock:// URL",
+        )),
     }
 }
 

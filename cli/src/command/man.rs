@@ -1,13 +1,12 @@
 //! `locklab man`: manual pages, made from the command line's own description.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{Args, CommandFactory as _};
 use clap_mangen::Man;
 
 use crate::args::Cli;
 use crate::exit;
-use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `man`.
@@ -19,14 +18,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut program = Cli::command();
-    program.build();
     if let Some(dir) = &terminal.common.out {
-        let written = write_all(&program, dir.clone())?;
+        let written = write_all(dir)
+            .map_err(|error| exit::usage(format!("cannot write {}: {error}", dir.display())))?;
         terminal.note(&format!("wrote {written} pages to {}", dir.display()));
         terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}))?;
         return Ok(exit::AS_EXPECTED);
     }
+    let mut program = Cli::command();
+    program.build();
     let page = match &options.command {
         None => program,
         Some(name) => shown(&program)
@@ -59,19 +59,13 @@ fn render(command: clap::Command) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// `locklab.1`, `locklab-up.1` and so on.
-fn write_all(program: &clap::Command, dir: PathBuf) -> anyhow::Result<usize> {
-    let mut pages = vec![("locklab".to_owned(), program.clone())];
-    for command in shown(program) {
-        let name = format!("locklab-{}", command.get_name());
-        // `build` has named it so: a page's title is the name with a hyphen, as in git(1).
-        pages.push((name, command.clone()));
+/// `locklab.1`, `locklab-up.1` and so on; how many.
+fn write_all(dir: &Path) -> std::io::Result<usize> {
+    fn pages(command: &clap::Command) -> usize {
+        1 + shown(command).map(pages).sum::<usize>()
     }
-    std::fs::create_dir_all(&dir)
-        .map_err(|error| exit::usage(format!("cannot create {}: {error}", dir.display())))?;
-    for (name, command) in &pages {
-        let page = render(command.clone())?;
-        files::write(dir.join(format!("{name}.1")), page).map_err(exit::usage)?;
-    }
-    Ok(pages.len())
+    std::fs::create_dir_all(dir)?;
+    let program = Cli::command().disable_help_subcommand(true);
+    clap_mangen::generate_to(program.clone(), dir)?;
+    Ok(pages(&program))
 }

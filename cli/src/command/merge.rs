@@ -7,12 +7,12 @@ use bench::driver::BenchOutcome;
 use clap::Args;
 use results::merge::{beside, merge, same_plan};
 use results::parts::{Whole, whole};
-use results::report::text::{self, TextOptions};
+use results::report::text;
 use results::run::Run;
-use results::store::{REPORT_FILE, RUN_FILE, RunDir, SUMMARY_FILE, StoreError, load_dir};
+use results::store::{REPORT_FILE, RUN_FILE, SUMMARY_FILE, StoreError, load_dir};
 
 use super::plans::PLAN_FILE;
-use super::run::store;
+use super::run::{made, save_all, store};
 use super::{bench_part, chaos_part};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, or their names under runs/
-    #[arg(required = true, num_args = 1..)]
+    #[arg(required = true, num_args = 1.., value_name = "RUN")]
     runs: Vec<String>,
     /// Join runs of different plans, too; a warning is kept
     #[arg(long)]
@@ -40,13 +40,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         true => Some(bench_part::merged(&runs, &dirs)?),
         false => None,
     };
-    let target = match &terminal.common.out {
-        Some(path) => RunDir::at(path).map_err(exit::usage)?,
-        None => {
-            let started = runs[0].meta.started_at.get(..10).unwrap_or_default();
-            store().create(started, &runs[0].meta.environment.host, "merge")?
-        }
-    };
+    let meta = &runs[0].meta;
+    let started = meta.started_at.get(..10).unwrap_or_default();
+    let target = made(&terminal.common, started, &meta.environment.host, "merge")?;
     let judged = match parts.is_some() && chaos_part::are(&runs, &dirs) {
         true => Some(chaos_part::merged(&runs, &dirs, target.path())?),
         false => None,
@@ -75,9 +71,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             ))
         })?;
     }
-    target.save(&joined)?;
-    target.save_summary(&text::summary(&joined, TextOptions::default()))?;
-    target.save_report(&results::report::HTML.render(&joined)?)?;
+    save_all(&target, &joined)?;
     terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", target.path().display()));
     Ok(code)

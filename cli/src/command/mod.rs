@@ -72,7 +72,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Down(options) => down::run(options, terminal),
             Command::Lock(options) => lock::run(options, terminal).await,
             Command::Bench(options) => bench::run(options, terminal).await,
-            Command::Chaos(options) => chaos::run(options, &terminal.common, terminal).await,
+            Command::Chaos(options) => chaos::run(options, terminal).await,
             Command::Audit(options) => audit::run(options, terminal).await,
             Command::Simulate(_) => unreachable!("it was run above"),
             Command::Soak(options) => soak::run(options, terminal).await,

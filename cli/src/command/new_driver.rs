@@ -13,8 +13,10 @@ use crate::{exit, terminal::Terminal};
 #[command(after_help = help())]
 pub(crate) struct Options {
     /// The language of your lock library
-    language: String,
+    #[arg(value_parser = Language::find)]
+    language: &'static Language,
     /// The new directory, and what the driver calls your lock: letters, digits, `-` and `_`
+    #[arg(value_parser = good)]
     name: String,
 }
 
@@ -23,6 +25,7 @@ const PLACEHOLDER: &str = "set-nx-px";
 const NAME_MAX: usize = 60;
 
 /// A language that drivers can be written in.
+#[derive(Debug)]
 struct Language {
     name: &'static str,
     /// The driver itself, which is yours to change.
@@ -103,12 +106,12 @@ fn help() -> String {
 }
 
 impl Language {
-    fn find(name: &str) -> anyhow::Result<&'static Language> {
+    fn find(name: &str) -> Result<&'static Language, String> {
         let found = LANGUAGES.iter().find(|language| language.name == name);
         found.ok_or_else(|| {
             let known = names().collect::<Vec<_>>().join(", ");
             let near = nearest(name, names());
-            exit::usage(format!("no SDK for `{name}`, but for {known}{near}"))
+            format!("there is no SDK for `{name}`, but for {known}{near}")
         })
     }
 
@@ -151,23 +154,21 @@ fn write(at: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
 }
 
 /// The name becomes a directory, and a word of the languages' own files.
-fn check(name: &str) -> anyhow::Result<()> {
+fn good(name: &str) -> Result<String, String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= NAME_MAX
         && name.chars().all(letters);
     match good {
-        true => Ok(()),
-        false => Err(exit::usage(format!(
+        true => Ok(name.to_owned()),
+        false => Err(format!(
             "`{name}` is no name for a driver: a letter, then letters, digits, `-` and `_`, at most {NAME_MAX}"
-        ))),
+        )),
     }
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let language = Language::find(&options.language)?;
-    let name = options.name.as_str();
-    check(name)?;
+    let (language, name) = (options.language, options.name.as_str());
     let files = language.files(name);
     write(Path::new(name), &files)?;
     let paths: Vec<&str> = files.iter().map(|(path, _)| *path).collect();

@@ -12,11 +12,14 @@ const ENVIRONMENT: [&str; 2] = ["JOB_COMPLETION_INDEX", "LOCKLAB_PARTS"];
 /// Where parts have no seed of their own, they still have to draw the same.
 const SEED: u64 = 1;
 
+pub(super) const PARTS: &str = "Parts of a plan on several machines";
+
 /// Flags of commands whose plan can be shared.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PartArgs {
-    /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N; `merge` joins all N [default seed then: 1; JOB_COMPLETION_INDEX with LOCKLAB_PARTS says the same]
-    #[arg(long, value_name = "K/N", value_parser = parse)]
+    /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;
+    /// `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same [default seed then: 1]
+    #[arg(help_heading = PARTS, long, value_name = "K/N", value_parser = parse)]
     part: Option<Slice>,
 }
 
@@ -83,18 +86,13 @@ impl Slice {
         seed: u64,
         has: impl Fn(bench::parts::Share) -> String,
     ) -> Part {
-        let Slice { index, of } = self;
+        let of = self.of;
         let share = |part| Share {
             name: has(bench::parts::Share { index: part, of }),
             seed,
             part,
         };
-        Part {
-            index,
-            of,
-            plan: (0..of).map(share).collect(),
-            exit_code: None,
-        }
+        self.part((0..of).map(share))
     }
 
     /// Whether this is the first part, which does what has to be done once.
@@ -109,10 +107,14 @@ impl Slice {
             name,
             seed,
         };
+        self.part(plan.into_iter().map(share))
+    }
+
+    fn part(self, plan: impl Iterator<Item = Share>) -> Part {
         Part {
             index: self.index,
             of: self.of,
-            plan: plan.into_iter().map(share).collect(),
+            plan: plan.collect(),
             exit_code: None,
         }
     }

@@ -4,7 +4,7 @@ use cluster_config::Running;
 use serde_json::Value;
 
 use crate::exit;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, columns};
 
 pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let running = cluster_config::running()?;
@@ -13,17 +13,16 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let all: Vec<_> = running.iter().map(listed).collect();
     terminal.answer(&serde_json::json!({"schema": 1, "running": all}), || {
-        let lines = running.iter().map(|deployment| {
-            format!(
-                "{:<24} {:<9} {:<10} {:<8} {}\n",
-                deployment.id,
-                deployment.topology,
-                deployment.provisioner,
-                deployment.server_version,
-                deployment.url
-            )
-        });
-        lines.collect()
+        let line = |deployment: &Running| {
+            vec![
+                deployment.id.clone(),
+                deployment.topology.to_string(),
+                deployment.provisioner.clone(),
+                deployment.server_version.clone(),
+                deployment.url.clone(),
+            ]
+        };
+        columns("<<<<<", &running.iter().map(line).collect::<Vec<_>>())
     })?;
     Ok(exit::AS_EXPECTED)
 }

@@ -1,14 +1,11 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
-use anyhow::Context as _;
 use bench::driver::BenchPlan;
-use chaos::builtin;
-use chaos::scenario::Scenario;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure, short_plan};
-use super::chaos::{How, planned_one, run_all};
+use super::chaos::{How, planned_one, run_all, source};
 use super::run::{Keeper, seed};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -78,12 +75,7 @@ pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
 async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let planned = SCENARIOS
         .iter()
-        .map(|name| {
-            let builtin =
-                builtin::find(name).with_context(|| format!("no built-in scenario {name}"))?;
-            let scenario = Scenario::parse(builtin.path, builtin.text).map_err(exit::input)?;
-            planned_one(&scenario, seed)
-        })
+        .map(|name| planned_one(&source(name)?.scenario.map_err(exit::input)?, seed))
         .collect::<anyhow::Result<Vec<_>>>()?;
 
     let measured = measure_all(keeper).await?;

@@ -45,11 +45,5 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let mut keeper = Keeper::begin(terminal, "replay", &name, seed)?;
     let how = How::side_by_side(options.jobs as usize);
     let code = run_all(planned, how, &mut keeper).await?;
-    if keeper.is_empty() {
-        keeper.discard();
-        return Ok(code);
-    }
-    keeper.run.as_expected = Some(code == exit::AS_EXPECTED);
-    keeper.finish(code > exit::UNKNOWN)?;
-    Ok(code)
+    keeper.judged(code, |_| Ok(()))
 }

@@ -16,7 +16,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, their names under runs/, or `latest`; several make one document with everything of all
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// The document's form
     #[arg(long, default_value = "html", value_name = "FORMAT",

@@ -1,17 +1,19 @@
 //! A run that is being made or that was kept: its directory, the machine, its reports, saved as they arrive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::Context as _;
 use results::audit::{Audit, AuditDocument};
 use results::report::Answered;
 use results::report::text::{self, TextOptions};
-use results::run::{Meta, Run};
+use results::run::{Meta, Part, Run};
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::Common;
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::files;
 use crate::terminal::Terminal;
 
 /// Where runs are kept, relative to the working directory.
@@ -52,6 +54,25 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
+/// The directory of a new run: `--out`, or `runs/<date>-<host>-<name>`.
+pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
+    let Some(path) = &common.out else {
+        return store().create(date, host, name).map_err(|error| {
+            exit::usage(format!(
+                "{error}; a run is kept in a directory: name one that can be written with --out DIR"
+            ))
+        });
+    };
+    RunDir::at(path).map_err(exit::usage)
+}
+
+/// Writes a run that is over, with its summary and its page.
+pub(crate) fn save_all(dir: &RunDir, run: &Run) -> anyhow::Result<()> {
+    dir.save(run)?;
+    dir.save_summary(&text::summary(run, TextOptions::default()))?;
+    Ok(dir.save_report(&results::report::HTML.render(run)?)?)
+}
+
 /// The seed that was given, or a fresh one.
 pub(crate) fn seed(common: &Common) -> u64 {
     // Fresh seeds stay short, so that a person can type one again.
@@ -73,17 +94,8 @@ impl Keeper {
         let machine = bench::environment::watch();
         let host = machine.clone().finish().host;
         let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
-        let dir = match &common.out {
-            Some(path) => RunDir::at(path).map_err(exit::usage)?,
-            None => {
-                let date = now.strftime("%Y-%m-%d").to_string();
-                store().create(&date, &host, name).map_err(|error| {
-                    exit::usage(format!(
-                        "{error}; a run is kept in a directory: name one that can be written with --out DIR"
-                    ))
-                })?
-            }
-        };
+        let date = now.strftime("%Y-%m-%d").to_string();
+        let dir = made(common, &date, &host, name)?;
         let meta = Meta {
             started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             command_line: results::secrets::redact_all(std::env::args()),
@@ -144,6 +156,39 @@ impl Keeper {
         };
     }
 
+    /// Says which part of a plan this run is, from now on, so that one that is killed has said it.
+    pub(crate) fn is_part(&mut self, part: Option<Part>) -> anyhow::Result<()> {
+        self.run.part = part;
+        match self.run.part {
+            Some(_) => self.save(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a run of scenarios; one that came to nothing and is no part is not kept.
+    pub(crate) fn judged(
+        mut self,
+        code: u8,
+        then: impl FnOnce(&Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u8> {
+        if let Some(part) = &mut self.run.part {
+            part.exit_code = Some(code);
+        } else if self.is_empty() {
+            self.discard();
+            return Ok(code);
+        }
+        self.run.as_expected = Some(code == exit::AS_EXPECTED);
+        self.finish(code > exit::UNKNOWN)?;
+        then(&self)?;
+        Ok(code)
+    }
+
+    /// Writes the run as JUnit to a file that its user named.
+    pub(crate) fn write_junit(&self, path: &Path) -> anyhow::Result<()> {
+        let junit = results::report::by_name("junit").context("there is no such format")?;
+        files::write(path, junit.render(&self.run)?).map_err(exit::input)
+    }
+
     /// Writes `run.json` as it stands.
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
         self.run.meta.elapsed_ns =
@@ -164,10 +209,7 @@ impl Keeper {
     pub(crate) fn finish(&mut self, cancelled: bool) -> anyhow::Result<()> {
         self.run.partial = cancelled;
         self.save()?;
-        self.dir
-            .save_summary(&text::summary(&self.run, TextOptions::default()))?;
-        self.dir
-            .save_report(&results::report::HTML.render(&self.run)?)?;
+        save_all(&self.dir, &self.run)?;
         let terminal = &self.terminal;
         let summary = || text::summary(&self.run, terminal.text_options());
         match AuditDocument::of(&self.run) {

@@ -5,15 +5,16 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use simulation::draw::{KINDS, TOPOLOGIES, Wanted, plan, scenario};
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
 use super::shrink::{self, GRAVEST_FIRST};
 use crate::exit;
-use crate::terminal::Terminal;
+use crate::files;
+use crate::terminal::{Terminal, columns};
 
 /// So many convictions are told one by one.
 const TOLD: usize = 10;
@@ -24,17 +25,17 @@ const TRIES: u32 = 200;
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seeds to run: --seed (default 1) and those that follow it. Default: with --seed that one, else 1000
+    /// Seeds to run, from --seed or 1 on [default: 1000; with --seed or --history 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// Runs at a time
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     jobs: u16,
     /// Only this kind of lock
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS.iter().map(|(kind, _)| *kind)))]
     kind: Option<String>,
-    /// Only these servers: single, sentinel, cluster or masters
-    #[arg(long, value_name = "TOPOLOGY")]
+    /// Only these servers
+    #[arg(long, value_name = "TOPOLOGY", value_parser = PossibleValuesParser::new(TOPOLOGIES))]
     topology: Option<String>,
     /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn
     #[arg(long, value_name = "SUBJECT")]
@@ -56,18 +57,17 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         scenario: None,
     };
     if !wanted.fits() {
-        let kinds = KINDS
-            .iter()
-            .map(|(kind, on)| format!("{kind} ({})", on.join(", ")));
-        let kinds: Vec<_> = kinds.collect();
+        let kind = wanted.kind.unwrap_or_default();
+        let on = KINDS.iter().find(|(name, _)| *name == kind);
+        let mut on = on.map_or(&[][..], |(_, on)| *on).to_vec();
+        on.dedup();
         return Err(exit::usage(format!(
-            "nothing is drawn of that kind on that topology; topologies are {}, kinds {}",
-            TOPOLOGIES.join(", "),
-            kinds.join(", ")
+            "--kind {kind}: this lock is simulated on {} only",
+            on.join(", ")
         )));
     }
     if let Some(subject) = &wanted.subject {
-        bench::subjects::find(subject)?;
+        bench::subjects::find(subject).map_err(exit::usage)?;
     }
     let first = terminal.common.seed.unwrap_or(1);
     let one = terminal.common.seed.is_some() || options.history.is_some();
@@ -94,8 +94,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let elapsed_s = began.elapsed().as_secs_f64();
     bar.finish_and_clear();
     if let (Some(path), Some(lines)) = (&options.history, lines) {
-        std::fs::write(path, lines)
-            .with_context(|| format!("could not write {}", path.display()))?;
+        files::write(path, lines).map_err(exit::usage)?;
     }
     if terminal.common.json {
         terminal.json(&document(&report, elapsed_s))?;
@@ -221,17 +220,12 @@ fn coverage(report: &Report, by_kind: bool) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{:<28}", "a fault met …");
-    PHASES
-        .iter()
-        .for_each(|phase| text.push_str(&format!("{phase:>10}")));
-    text.push('\n');
-    for (name, counts) in rows {
-        let _ = write!(text, "{name:<28}");
-        counts
-            .iter()
-            .for_each(|count| text.push_str(&format!("{count:>10}")));
-        text.push('\n');
-    }
-    text
+    let heads = std::iter::once("a fault met …").chain(PHASES);
+    let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).collect()];
+    lines.extend(rows.into_iter().map(|(name, counts)| {
+        std::iter::once(name)
+            .chain(counts.map(|count| count.to_string()))
+            .collect()
+    }));
+    format!("\n{}", columns("<>>>>", &lines))
 }

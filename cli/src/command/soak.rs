@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use chaos::builtin::SOAK;
-use chaos::run::{RunOptions, run_scenario};
 use chaos::scenario::Scenario;
 use clap::Args;
-use cluster_config::Process;
 use futures_util::StreamExt as _;
 use results::run::ScenarioResult;
 use serde::{Deserialize, Serialize};
 
-use super::chaos::{Planned, planned_one};
+use super::chaos::{Ended, How, Planned, code_of, planned_one, run_each};
 use super::part::{PartArgs, Slice};
 use super::tally::{Count, render};
 use crate::cancel::Cancel;
@@ -64,15 +61,16 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let runs = std::path::absolute(options.state.with_extension(""))?;
     let cancel = Cancel::listen()?;
     let bar = terminal.bar(planned.len() as u64, "seeds");
-    let work = planned.into_iter().map(|planned| {
+    let planned = planned.into_iter().map(|planned| {
         let name = format!("{}-{}", planned.plan.name, planned.plan.seed);
-        let dir = runs.join(name);
-        let cancel = cancel.clone();
-        async move { (!cancel.is_wanted()).then_some(one(planned, dir, &cancel).await) }
+        // What an interrupted run left there.
+        let _ = std::fs::remove_dir_all(runs.join(&name));
+        (name, planned)
     });
-    let mut running = futures_util::stream::iter(work).buffer_unordered(options.jobs as usize);
-    while let Some(outcome) = running.next().await {
-        if let Some(Some(outcome)) = outcome {
+    let how = How::side_by_side(options.jobs as usize);
+    let mut running = run_each(planned.collect(), &how, &runs, &cancel)?;
+    while let Some(ended) = running.next().await {
+        if let Some(outcome) = outcome(ended, &runs) {
             if let Some(finding) = &outcome.finding {
                 terminal.warn(&format!("seed {}: {finding}", outcome.seed));
             }
@@ -115,39 +113,35 @@ fn plans(
     Ok(planned)
 }
 
-/// Runs one seed. `None`: it was interrupted, and is to be run again.
-async fn one(planned: Planned, dir: PathBuf, cancel: &Cancel) -> Option<Done> {
-    let Planned { plan, subject } = planned;
-    // What an interrupted run left there.
-    let _ = std::fs::remove_dir_all(&dir);
-    let mut options = RunOptions::new(&dir, subject, Arc::new(Process));
-    options.cancel = cancel.flag();
-    let done = |exit_code, verdicts, finding| {
-        Some(Done {
-            seed: plan.seed,
-            scenario: plan.name.clone(),
-            exit_code,
-            verdicts,
-            finding,
-        })
-    };
-    match run_scenario(&plan, &options).await {
-        Ok(run) if run.partial => None,
+/// What one seed came to. `None`: it was interrupted, and is to be run again.
+fn outcome(ended: Ended, runs: &Path) -> Option<Done> {
+    let Ended {
+        dir, plan, result, ..
+    } = ended;
+    let dir = runs.join(dir);
+    let (exit_code, verdicts, finding) = match result {
+        Ok(run) if run.partial => {
+            let _ = std::fs::remove_dir_all(&dir);
+            return None;
+        }
+        Ok(run) if run.result.as_expected => {
+            // A clean run has nothing to show; a thousand of them would fill a disk.
+            let _ = std::fs::remove_dir_all(&dir);
+            (run.result.exit_code, verdicts(&run.result), None)
+        }
         Ok(run) => {
-            let verdicts = verdicts(&run.result);
-            if run.result.as_expected {
-                // A clean run has nothing to show; a thousand of them would fill a disk.
-                let _ = std::fs::remove_dir_all(&dir);
-                return done(run.result.exit_code, verdicts, None);
-            }
             let why = format!("{}; see {}", words(&run.result), dir.display());
-            done(run.result.exit_code, verdicts, Some(why))
+            (run.result.exit_code, verdicts(&run.result), Some(why))
         }
-        Err(error) => {
-            let code = super::chaos::code_of(&error);
-            done(code, BTreeMap::new(), Some(error.to_string()))
-        }
-    }
+        Err(error) => (code_of(&error), BTreeMap::new(), Some(error.to_string())),
+    };
+    Some(Done {
+        seed: plan.seed,
+        scenario: plan.name,
+        exit_code,
+        verdicts,
+        finding,
+    })
 }
 
 fn verdicts(result: &ScenarioResult) -> BTreeMap<String, String> {
@@ -254,7 +248,7 @@ fn report(
     terminal.answer(&document, || {
         let mut text = render(counts);
         text.push_str(&format!(
-            "\n{} of {} seeds done, {} findings; state in {}",
+            "{} of {} seeds done, {} findings; state in {}",
             done.len(),
             seeds,
             findings.len(),

@@ -1,10 +1,11 @@
 //! A table of many results: how often each scenario was convicted, clean or unknown, and how often that was as expected.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use results::run::ScenarioResult;
 use results::verdict::State;
+
+use crate::terminal::columns;
 
 /// How often what came out.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -52,23 +53,29 @@ pub(crate) fn table<'r>(results: impl IntoIterator<Item = &'r ScenarioResult>) -
 
 /// The table of counts that are known.
 pub(crate) fn render<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, Count)>) -> String {
-    let mut text = format!(
-        "{:<32} {:>6} {:>10} {:>7} {:>8} {:>12}",
-        "scenario", "runs", "convicted", "clean", "unknown", "as expected"
-    );
-    for (name, count) in counts {
-        let _ = write!(
-            text,
-            "\n{:<32} {:>6} {:>10} {:>7} {:>8} {:>12}",
-            name.as_ref(),
-            count.runs(),
-            count.convicted,
-            count.clean,
-            count.unknown,
-            count.as_expected
-        );
-    }
-    text
+    let heads = [
+        "scenario",
+        "runs",
+        "convicted",
+        "clean",
+        "unknown",
+        "as expected",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(counts.into_iter().map(|(name, count)| {
+        let Count {
+            convicted,
+            clean,
+            unknown,
+            as_expected,
+        } = count;
+        let counts = [count.runs(), convicted, clean, unknown, as_expected];
+        let name = name.as_ref().to_owned();
+        std::iter::once(name)
+            .chain(counts.map(|count| count.to_string()))
+            .collect()
+    }));
+    columns("<>>>>>", &rows)
 }
 
 #[cfg(test)]

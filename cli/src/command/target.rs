@@ -8,45 +8,50 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bench::subject::{AcquireEnd, AcquireRequest, ConnectTo, Connected, ReleaseEnd};
+use bench::subjects::system_of;
 use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::faults::FAULTS;
 use chaos::faults::engine::Engine;
 use chaos::scenario::Scenario;
-use chaos::toxiproxy::beyond_toxiproxy;
 use cluster_config::{
-    ClusterError, External, ExternalTarget, Handshake, Secret, SecureStream, Secured, Server,
-    Topology, TopologyKind, Writer, resolve_host,
+    ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured,
+    Server, Topology, TopologyKind, Writer, resolve_host,
 };
 use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
 use tokio::net::TcpStream;
 
-use super::bench::{allow, allow_url, subject_error};
+use super::bench::subject_error;
+use super::chaos::Source;
+use crate::args::Mine;
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// How long keys of a run are looked for on somebody else's servers, at its end.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 
+pub(super) const SERVERS: &str = "Servers";
+
 /// Somebody's own servers in place of those that a scenario starts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OwnServers {
-    /// Somebody's own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed at the end
-    #[arg(long, value_name = "URL")]
+    /// Your own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed
+    /// at the end
+    #[arg(help_heading = SERVERS, long, value_name = "URL")]
     pub(crate) target: Option<String>,
-    /// Servers to run everything on, one after the other, by the names of `locklab list servers`; with --all the scenarios that judge safety
+    #[command(flatten, next_help_heading = SERVERS)]
+    mine: Mine,
+    /// A fault by command that you allow on a target that is not on this machine
+    #[arg(help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
+    allow: Vec<String>,
+    /// Run everything on each of these servers, one after the other (`locklab list servers`)
     #[arg(
+        help_heading = SERVERS,
         long,
         value_delimiter = ',',
         conflicts_with = "target",
         value_name = "SERVER[,SERVER]"
     )]
     server: Vec<String>,
-    /// The target is not on this machine and may be loaded all the same
-    #[arg(long, requires = "target")]
-    pub(crate) yes_this_is_mine: bool,
-    /// A fault that the target's owner allows where it is not on this machine
-    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
-    pub(crate) allow: Vec<String>,
 }
 
 /// A server of `--server`.
@@ -59,6 +64,23 @@ pub(crate) struct OnServer {
 }
 
 impl OwnServers {
+    /// What the target's URL says of its servers, without asking them; `None`: each scenario starts its own.
+    pub(crate) fn servers(&self) -> anyhow::Result<Option<Servers>> {
+        let Some(url) = &self.target else {
+            return Ok(None);
+        };
+        let servers = Servers::of(url, self.mine.yes_this_is_mine)?;
+        let endpoints = servers.target.as_ref().map(Target::endpoints);
+        if let Some([Endpoint::Unix(path), ..]) = endpoints {
+            return Err(exit::usage(format!(
+                "{}: faults need servers with addresses; `bench --target` takes sockets",
+                path.display()
+            )));
+        }
+        let allow = self.allow.clone();
+        Ok(Some(Servers { allow, ..servers }))
+    }
+
     /// Whether servers were named to run everything on.
     pub(crate) fn names_servers(&self) -> bool {
         !self.server.is_empty()
@@ -121,50 +143,9 @@ impl Handshake for OverTls {
     }
 }
 
-/// Finds the servers behind a URL. `mine`: they may be touched although they are not on this machine.
-pub(crate) async fn external(url: &str, mine: bool) -> anyhow::Result<External> {
-    if let Some(system) = bench::subjects::system_of(url) {
-        allow_url(url, mine)?;
-        return of_system(system, url, mine).await;
-    }
-    let target = crate::args::target(url)?;
-    allow(&target, mine)?;
-    if let Some(Endpoint::Unix(path)) = target.endpoints().first() {
-        return Err(exit::usage(format!(
-            "{}: faults need servers with addresses; `bench --target` takes sockets",
-            path.display()
-        )));
-    }
-    found(url, &target, mine).await
-}
-
-/// The same for servers of another system. One lock on them is taken and given back to see whether they serve.
-async fn of_system(system: &str, url: &str, mine: bool) -> anyhow::Result<External> {
-    let kind = kind_of_system(system, url)?;
-    let subject = bench::subjects::of_system(system)[0];
-    let subject = bench::subjects::find(subject).map_err(|why| subject_error(&why))?;
-    let to = ConnectTo::new(url, "harness", 0, "none");
-    let connected = subject.connect(&to).await;
-    let connected = connected.map_err(|why| subject_error(&why))?;
-    let mut addresses = Vec::new();
-    for address in bench::subjects::addresses(url) {
-        addresses.push(resolve_host(&address).await.map_err(exit::missing)?);
-    }
-    let described = ExternalTarget {
-        kind,
-        addresses,
-        socket: None,
-        master_name: String::new(),
-        tls: None,
-        user: None,
-        password: None,
-        database: 0,
-        writer: Some(Arc::new(ByLock(connected))),
-    };
-    let shown = results::secrets::redact(url);
-    External::find(described, (url.to_owned(), shown), mine)
-        .await
-        .map_err(exit::usage)
+/// Load on servers beyond this machine needs their owner's permission.
+pub(crate) fn allow(url: &str, mine: bool) -> anyhow::Result<()> {
+    Servers::of(url, mine).map(drop)
 }
 
 /// The shape of a system's servers by the number of addresses in their URL.
@@ -222,16 +203,173 @@ impl Writer for ByLock {
     }
 }
 
-/// The same for a target that is known to be allowed; a socket too.
-async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<External> {
-    let tls = TlsHandshake::of(target).map_err(|why| exit::usage(format!("{target}: {why}")))?;
+/// Somebody else's servers.
+pub(crate) struct Servers {
+    url: String,
+    mine: bool,
+    /// `None`: they are of another system than Redis.
+    target: Option<Target>,
+    kind: TopologyKind,
+    loopback: bool,
+    named_by_address: bool,
+    /// Faults by command that their owner allows.
+    allow: Vec<String>,
+    /// What they are, once they were asked; until then they are taken for what each scenario wants.
+    found: Option<External>,
+    /// Who carries faults out there besides the harness.
+    pub(crate) engine: Option<Arc<dyn Engine>>,
+}
+
+impl Servers {
+    /// As far as their URL says, without asking them. `mine`: they may be touched although they are not on this machine.
+    pub(crate) fn of(url: &str, mine: bool) -> anyhow::Result<Self> {
+        let servers = |target, kind, loopback, named_by_address| Servers {
+            url: url.to_owned(),
+            mine,
+            target,
+            kind,
+            loopback,
+            named_by_address,
+            allow: Vec::new(),
+            found: None,
+            engine: None,
+        };
+        let allowed = |loopback: bool, shown: &dyn fmt::Display| match loopback || mine {
+            true => Ok(()),
+            false => Err(exit::usage(format!(
+                "{shown} is not on this machine: add --yes-this-is-mine if you may test on it"
+            ))),
+        };
+        if let Some(system) = system_of(url) {
+            let loopback = bench::subjects::is_loopback(url);
+            allowed(loopback, &results::secrets::redact(url))?;
+            return Ok(servers(None, kind_of_system(system, url)?, loopback, false));
+        }
+        let target = crate::args::target(url)?;
+        let loopback = target.is_loopback();
+        allowed(loopback, &target)?;
+        let tls = TlsHandshake::of(&target);
+        let tls = tls.map_err(|why| exit::usage(format!("{target}: {why}")))?;
+        let by_address = tls.is_some_and(|tls| !tls.any_address());
+        let kind = match target.topology_kind() {
+            lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
+            lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
+            lock_core::TopologyKind::Masters => TopologyKind::Masters,
+            lock_core::TopologyKind::Single => TopologyKind::Single,
+        };
+        Ok(servers(Some(target), kind, loopback, by_address))
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn are_mine(&self) -> bool {
+        self.mine
+    }
+
+    pub(crate) fn are_redis(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// Their shape.
+    #[cfg(feature = "kube")]
+    pub(crate) fn kind(&self) -> TopologyKind {
+        self.kind
+    }
+
+    /// Asks them what they are.
+    pub(crate) async fn ask(&mut self) -> anyhow::Result<&External> {
+        let (described, shown) = match &self.target {
+            Some(target) => (described(target, self.kind).await?, target.to_string()),
+            None => {
+                let described = described_by_lock(&self.url, self.kind).await?;
+                (described, results::secrets::redact(&self.url))
+            }
+        };
+        let found = External::find(described, (self.url.clone(), shown), self.mine)
+            .await
+            .map_err(|error| match error {
+                ClusterError::Missing(_) => exit::missing(error),
+                _ => exit::usage(error),
+            })?;
+        self.kind = found.topology().kind;
+        self.loopback = found.is_loopback();
+        self.named_by_address = found.is_named_by_address();
+        Ok(self.found.insert(found))
+    }
+
+    /// They in place of servers that a scenario starts, for the run whose keys begin so; `None` as long as they were not asked.
+    pub(crate) fn for_run(&self, prefix: &str) -> Option<Arc<dyn Provisioner>> {
+        let found = self.found.as_ref()?;
+        Some(Arc::new(found.for_run(prefix)))
+    }
+
+    /// Removes what a run made there.
+    pub(crate) async fn remove(&mut self, prefix: &str, terminal: &Terminal) -> anyhow::Result<()> {
+        if self.target.is_none() {
+            return Ok(bench::subjects::remove_keys(&self.url, prefix).await?);
+        }
+        let found = match &self.found {
+            Some(found) => found,
+            None => self.ask().await?,
+        };
+        let removed = found.for_run(prefix).remove_keys(REMOVED_WITHIN).await?;
+        terminal.detail(&format!("{removed} keys of {prefix}* were removed"));
+        Ok(())
+    }
+
+    /// The same; what stays there is said.
+    pub(crate) async fn remove_keys(&mut self, prefix: &str, terminal: &Terminal) {
+        if let Err(why) = self.remove(prefix, terminal).await {
+            terminal.warn(&format!(
+                "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why:#}"
+            ));
+        }
+    }
+
+    /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
+    pub(crate) fn check_allowed(&self, sources: &[Source]) -> anyhow::Result<()> {
+        let wrong = sources.iter().filter_map(|source| {
+            // What cannot be read is said with everything else that is wrong.
+            let scenario = source.scenario.as_ref().ok()?;
+            let wrong = not_allowed(scenario, self.loopback, &self.allow);
+            (!wrong.is_empty()).then(|| source.complaints(wrong))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(exit::usage(wrong.join("\n"))),
+        }
+    }
+
+    /// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
+    pub(crate) fn fitted(&self, source: &Source, scenario: Scenario) -> Result<Scenario, String> {
+        let topology = match &self.found {
+            Some(found) => found.topology().clone(),
+            None if scenario.topology.kind == self.kind => scenario.topology.clone(),
+            None => Topology::of(self.kind),
+        };
+        let allowed = Allowed {
+            topology: &topology,
+            loopback: self.loopback,
+            named_by_address: self.named_by_address,
+            faults: &self.allow,
+            engine: self.engine.as_deref(),
+        };
+        for_servers(scenario, &allowed).map_err(|wrong| source.complaints(wrong))
+    }
+}
+
+/// How servers of Redis are reached; by a socket nobody dials them.
+async fn described(target: &Target, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
+    let tls = TlsHandshake::of(target).map_err(exit::usage)?;
     let mut addresses = Vec::new();
     let mut socket = None;
     for endpoint in target.endpoints() {
         addresses.push(match endpoint {
             Endpoint::Unix(path) => {
                 socket = Some(path.clone());
-                // Nobody dials it.
                 SocketAddr::from(([127, 0, 0, 1], 0))
             }
             _ => {
@@ -240,8 +378,8 @@ async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<Externa
             }
         });
     }
-    let described = ExternalTarget {
-        kind: kind_of(target),
+    Ok(ExternalTarget {
+        kind,
         addresses,
         socket,
         master_name: target.master_name().unwrap_or_default().to_owned(),
@@ -250,180 +388,31 @@ async fn found(url: &str, target: &Target, mine: bool) -> anyhow::Result<Externa
         password: target.password().map(Secret::new),
         database: target.database(),
         writer: None,
-    };
-    External::find(described, (url.to_owned(), target.to_string()), mine)
-        .await
-        .map_err(|error| match error {
-            ClusterError::Missing(_) => exit::missing(error),
-            _ => exit::usage(error),
-        })
+    })
 }
 
-fn kind_of(target: &Target) -> TopologyKind {
-    match target.topology_kind() {
-        lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
-        lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
-        lock_core::TopologyKind::Masters => TopologyKind::Masters,
-        lock_core::TopologyKind::Single => TopologyKind::Single,
+/// The same for another system. One lock on its servers is taken and given back to see whether they serve.
+async fn described_by_lock(url: &str, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
+    let usual = system_of(url).map(bench::subjects::of_system);
+    let usual = usual.and_then(|locks| locks.first().copied());
+    let subject =
+        bench::subjects::find(usual.unwrap_or_default()).map_err(|why| subject_error(&why))?;
+    let to = ConnectTo::new(url, "harness", 0, "none");
+    let connected = subject.connect(&to).await;
+    let connected = connected.map_err(|why| subject_error(&why))?;
+    let mut addresses = Vec::new();
+    for address in bench::subjects::addresses(url) {
+        addresses.push(resolve_host(&address).await.map_err(exit::missing)?);
     }
-}
-
-/// Removes what a run made on somebody else's servers; what stays there is said.
-pub(crate) async fn remove_keys(external: &External, prefix: &str, terminal: &Terminal) {
-    let removed = match external.topology().kind.is_redis() {
-        true => {
-            let removed = external.for_run(prefix).remove_keys(REMOVED_WITHIN).await;
-            removed.map(Some).map_err(anyhow::Error::from)
-        }
-        false => {
-            let removed = bench::subjects::remove_keys(external.url(), prefix).await;
-            removed.map(|()| None).map_err(anyhow::Error::from)
-        }
-    };
-    match removed {
-        Ok(Some(removed)) => terminal.detail(&format!("{removed} keys of {prefix}* were removed")),
-        Ok(None) => {}
-        Err(why) => terminal.warn(&format!(
-            "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why}"
-        )),
-    }
-}
-
-/// The same for a run that found the servers by itself.
-pub(crate) async fn remove_keys_at(url: &str, mine: bool, prefix: &str, terminal: &Terminal) {
-    let external = async {
-        let target = crate::args::target(url)?;
-        found(url, &target, mine).await
-    };
-    match external.await {
-        Ok(external) => remove_keys(&external, prefix, terminal).await,
-        Err(why) => terminal.warn(&format!(
-            "keys of this run may have stayed on the target (remove {prefix}* and what contains it): {why:#}"
-        )),
-    }
-}
-
-/// What is known of somebody else's servers when a scenario is read for them.
-pub(crate) struct Servers {
-    /// What they are; `None` where they were not asked: then they are taken for what the scenario wants.
-    topology: Option<Topology>,
-    kind: TopologyKind,
-    loopback: bool,
-    named_by_address: bool,
-    /// Who carries faults out there besides the harness.
-    engine: Option<Arc<dyn Engine>>,
-}
-
-impl Servers {
-    /// The same, with somebody who carries faults out.
-    pub(crate) fn with_engine(self, engine: Option<Arc<dyn Engine>>) -> Self {
-        Self { engine, ..self }
-    }
-
-    /// Their shape, as their URL says.
-    #[cfg(feature = "kube")]
-    pub(crate) fn kind(&self) -> TopologyKind {
-        self.kind
-    }
-
-    /// As they were found.
-    pub(crate) fn of(external: &External) -> Self {
-        Servers {
-            topology: Some(external.topology().clone()),
-            kind: external.topology().kind,
-            loopback: external.is_loopback(),
-            named_by_address: external.is_named_by_address(),
-            engine: None,
-        }
-    }
-
-    /// As far as their URL says, without asking them.
-    pub(crate) fn unasked(url: &str, mine: bool) -> anyhow::Result<Self> {
-        if let Some(system) = bench::subjects::system_of(url) {
-            allow_url(url, mine)?;
-            return Ok(Servers {
-                topology: None,
-                kind: kind_of_system(system, url)?,
-                loopback: bench::subjects::is_loopback(url),
-                named_by_address: false,
-                engine: None,
-            });
-        }
-        let target = crate::args::target(url)?;
-        allow(&target, mine)?;
-        let tls = TlsHandshake::of(&target).map_err(exit::usage)?;
-        Ok(Servers {
-            topology: None,
-            kind: kind_of(&target),
-            loopback: target.is_loopback(),
-            named_by_address: tls.is_some_and(|tls| !tls.any_address()),
-            engine: None,
-        })
-    }
-
-    /// Faults of a scenario that these servers' owner has not allowed, with their lines.
-    pub(crate) fn not_allowed(
-        &self,
-        (file, text): (&str, &str),
-        scenario: &Scenario,
-        allowed: &[String],
-    ) -> Option<String> {
-        let wrong = not_allowed(scenario, self.loopback, allowed);
-        (!wrong.is_empty()).then(|| complaints((file, text), wrong))
-    }
-}
-
-/// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
-pub(crate) fn on_target(
-    source: (&str, &str),
-    scenario: Scenario,
-    servers: &Servers,
-    allowed: &[String],
-) -> Result<Scenario, String> {
-    let topology = match &servers.topology {
-        Some(topology) => topology.clone(),
-        None if scenario.topology.kind == servers.kind => scenario.topology.clone(),
-        None => Topology::of(servers.kind),
-    };
-    let allowed = Allowed {
-        topology: &topology,
-        loopback: servers.loopback,
-        named_by_address: servers.named_by_address,
-        faults: allowed,
-        engine: servers.engine.as_deref(),
-    };
-    for_servers(scenario, &allowed).map_err(|wrong| complaints(source, wrong))
-}
-
-/// What is wrong with faults, with their lines; without a number with all that are drawn.
-pub(crate) fn complaints(
-    (file, text): (&str, &str),
-    wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
-) -> String {
-    let complaints = wrong.into_iter().map(|(index, why)| {
-        let line = match index.into() {
-            Some(index) => line_of(text, "[[faults]]", index),
-            None => line_of(text, "[random]", 0),
-        };
-        format!("{file}:{line}:1: {why}")
-    });
-    complaints.collect::<Vec<_>>().join("\n")
-}
-
-/// The scenario as it is, or everything in it that a Toxiproxy server cannot do, with the lines of the faults.
-pub(crate) fn over_toxiproxy(source: (&str, &str), scenario: Scenario) -> Result<Scenario, String> {
-    let wrong = beyond_toxiproxy(&scenario);
-    match wrong.is_empty() {
-        true => Ok(scenario),
-        false => Err(complaints(source, wrong)),
-    }
-}
-
-/// The line, from 1, at which the table of this heading and index begins.
-fn line_of(text: &str, heading: &str, index: usize) -> usize {
-    let mut begins = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.trim_start().starts_with(heading));
-    begins.nth(index).map_or(1, |(line, _)| line + 1)
+    Ok(ExternalTarget {
+        kind,
+        addresses,
+        socket: None,
+        master_name: String::new(),
+        tls: None,
+        user: None,
+        password: None,
+        database: 0,
+        writer: Some(Arc::new(ByLock(connected))),
+    })
 }

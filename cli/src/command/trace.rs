@@ -3,7 +3,7 @@
 //! The clients themselves report what they send and receive, which needs no permission beyond those of the lock. The server's MONITOR shows
 //! what scripts call, where the user may run it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,6 +13,7 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
+use crate::args::Mine;
 use crate::command::lock::kind_of;
 use crate::command::trace::inner::Calls;
 use crate::exit;
@@ -32,13 +33,12 @@ pub(crate) struct Options {
     target: String,
     /// The kind of lock [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
+    kind: Option<Kind>,
     /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The target is not on this machine, and you may write a lock there and run MONITOR
-    #[arg(long)]
-    yes_this_is_mine: bool,
+    #[command(flatten)]
+    mine: Mine,
     /// Leave out the commands inside scripts: no MONITOR, which costs a busy server much of its time
     #[arg(long)]
     no_inner: bool,
@@ -51,30 +51,23 @@ struct Said {
     event: Traced,
 }
 
-/// Collects the events of both clients.
-#[derive(Clone)]
-struct Record {
-    step: Arc<Mutex<&'static str>>,
-    said: Arc<Mutex<Vec<Said>>>,
-}
+/// Collects the events of both clients: the step that goes on, and what was said.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<(&'static str, Vec<Said>)>>);
 
 impl Record {
-    fn new() -> Self {
-        Record {
-            step: Arc::new(Mutex::new("acquire")),
-            said: Arc::default(),
-        }
+    fn lock(&self) -> MutexGuard<'_, (&'static str, Vec<Said>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, step: &'static str) {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        self.lock().0 = step;
     }
 
     fn tracer(&self, client: &'static str) -> Tracer {
         let record = self.clone();
         Tracer::new(move |event| {
-            let step = *record.step.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut said = record.said.lock().unwrap_or_else(PoisonError::into_inner);
+            let (step, said) = &mut *record.lock();
             said.push(Said {
                 step,
                 client,
@@ -85,7 +78,7 @@ impl Record {
 
     /// Whether a step has an event that matches.
     fn has(&self, step: &str, matches: impl Fn(&Traced) -> bool) -> bool {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, said) = &*self.lock();
         said.iter()
             .any(|said| said.step == step && matches(&said.event))
     }
@@ -101,9 +94,10 @@ impl Record {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
-    super::bench::allow(&target, options.yes_this_is_mine)?;
-    let kind = kind_of(options.kind.as_deref(), &target)?;
-    let record = Record::new();
+    super::target::allow(&options.target, options.mine.yes_this_is_mine)?;
+    let kind = kind_of(options.kind, &target)?;
+    let record = Record::default();
+    record.begin("acquire");
     let began = Instant::now();
     let connect = |client| {
         let connected = ClientOptions::default().watchdog_lease(LEASE);
@@ -125,7 +119,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     holder.close().await;
     waiter.close().await;
     lived?;
-    let mut said = std::mem::take(&mut *record.said.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut said = std::mem::take(&mut record.lock().1);
     // An event is reported when its reply arrives; it belongs where it was sent.
     said.sort_by_key(|said| said.event.at);
     let inner = match &monitor {

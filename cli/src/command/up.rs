@@ -36,10 +36,10 @@ pub(crate) struct Options {
     /// Sentinels (sentinel)
     #[arg(long, value_name = "N")]
     sentinels: Option<u32>,
-    /// redis, valkey, a version such as redis-7.2, or a path; of another system a path
+    /// redis, valkey, a version such as redis-7.2 (`locklab list servers`), or a path; for other systems a path
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
-    /// A redis.conf line for every node, e.g. appendonly=yes; of another system a setting of its server
+    /// A line of redis.conf for every node, e.g. appendonly=yes; for other systems a setting of the server
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
     /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]
@@ -106,7 +106,7 @@ fn has_counts(options: &Options, kind: TopologyKind) -> anyhow::Result<()> {
         .map(|(word, _, of)| {
             let of: Vec<&str> = of.iter().map(|kind| kind.name()).collect();
             format!(
-                "--{word}: a `{kind}` topology has no {word}; it goes with {}",
+                "--{word} does not apply to `{kind}`: it is for {}",
                 of.join(", ")
             )
         })

@@ -17,21 +17,6 @@ use super::super::chaos::in_processes;
 use super::super::conform::paragraph;
 use crate::exit;
 
-/// Where a lock is met: the shapes by what they cost.
-pub(super) const SHAPES: [TopologyKind; TopologyKind::ALL.len()] = [
-    TopologyKind::Single,
-    TopologyKind::Masters,
-    TopologyKind::Sentinel,
-    TopologyKind::Cluster,
-    TopologyKind::Etcd,
-    TopologyKind::Etcd3,
-    TopologyKind::ZooKeeper,
-    TopologyKind::ZooKeeper3,
-    TopologyKind::Mysql,
-    TopologyKind::Postgres,
-    TopologyKind::Mongodb,
-];
-
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.

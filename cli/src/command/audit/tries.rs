@@ -239,7 +239,7 @@ impl<'a> Tries<'a> {
         mut done: impl FnMut(&mut [Cell], &T, Ran),
     ) -> anyhow::Result<()> {
         let work = self.work;
-        let prefix = work.external.map(|_| keeper.key_prefix());
+        let prefix = work.servers.map(|_| keeper.key_prefix());
         let bar = work.terminal.bar(planned.len().max(1) as u64, word);
         let mut keys = Vec::new();
         let mut numbered = Vec::new();
@@ -315,7 +315,7 @@ impl<'a> Tries<'a> {
         let asked = &self.work.scenarios[cell.asked];
         let met = &self.met[cell.subject];
         let plan = cell.plans.as_ref().ok().and_then(|plans| plans.first());
-        let (Some(plan), None) = (plan, self.work.external) else {
+        let (Some(plan), None) = (plan, self.work.servers) else {
             return String::new();
         };
         let name = &met.audited.name;
@@ -343,11 +343,12 @@ fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing
         )));
     }
     let (topology, faults) = (&asked.scenario.topology, &asked.scenario.faults);
-    if let (None, Some(why)) = (work.external, missing_server(topology, faults)) {
+    if let (None, Some(why)) = (work.servers, missing_server(topology, faults)) {
         return Err(lacking(why));
     }
     let fitting = fitted(&asked.scenario, &met.audited.name, has).map_err(lacking)?;
-    let seeds = super::seeds(work.seed, work.options.repeat).filter(|seed| work.has(asked, *seed));
+    let seeds = super::super::chaos::seeds(work.seed, work.options.repeat)
+        .filter(|seed| work.has(asked, *seed));
     Ok(seeds.map(|seed| Plan::new(&fitting, seed)).collect())
 }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use chaos::faults::engine::Engine;
 use chaos::faults::find;
 use clap::{Args, Subcommand};
+use cluster_config::TopologyKind;
 use kubernetes::engine::ChaosMesh;
 use kubernetes::objects::{objects, yaml};
 use kubernetes::spec::{self, IMAGE, Spec, Storage, dns_label};
 
 use super::chaos::source;
-use super::target::Servers;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -50,7 +50,7 @@ pub(crate) struct Asked {
     /// Parts at a time [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parallelism: Option<u32>,
-    /// Run the scenario with seeds N … N+K−1, N by --seed [default seed: 1]
+    /// Run the scenario with seeds N … N+K−1, N by --seed or 1
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
     /// Another lock in the scenario's place
@@ -104,7 +104,7 @@ impl Asked {
     /// What is asked, with everything checked that can be without a cluster.
     fn spec(&self, terminal: &Terminal) -> anyhow::Result<Spec> {
         let source = source(&self.scenario)?;
-        let scenario = source.scenario.map_err(exit::input)?;
+        let scenario = source.scenario.clone().map_err(exit::input)?;
         let name = match &self.name {
             Some(name) => name.clone(),
             None => dns_label(&format!("locklab-{}", scenario.name))
@@ -154,7 +154,7 @@ impl Asked {
             seed: terminal.common.seed.unwrap_or(SEED),
             repeat: self.repeat,
             subject: self.subject.clone(),
-            text: source.text.clone(),
+            text: source.text().to_owned(),
             scenario,
             servers,
             allow,
@@ -163,7 +163,7 @@ impl Asked {
             memory: self.memory.clone(),
         };
         let refused = spec.refused();
-        let refused = super::target::complaints((&source.file, &source.text), refused);
+        let refused = source.complaints(refused);
         match refused.is_empty() {
             true => Ok(spec),
             false => Err(exit::input(refused)),
@@ -172,21 +172,15 @@ impl Asked {
 }
 
 /// Chaos Mesh for a part, which knows its run and its pod by its environment.
-pub(crate) async fn engine(
-    namespace: Option<&str>,
-    servers: Option<&Servers>,
-) -> anyhow::Result<Option<Arc<dyn Engine>>> {
-    let (Some(namespace), Some(servers)) = (namespace, servers) else {
-        return Ok(None);
-    };
+pub(crate) async fn engine(namespace: &str, kind: TopologyKind) -> anyhow::Result<Arc<dyn Engine>> {
     let of = |name: &str| std::env::var(name).ok();
     let pod = of("POD_NAME").or_else(|| of("HOSTNAME"));
     let pod = pod.ok_or_else(|| {
         exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
     })?;
     let run = of("LOCKLAB_RUN").unwrap_or_else(|| pod.clone());
-    let mesh = ChaosMesh::new(namespace, servers.kind(), &run, &pod).await;
-    Ok(Some(Arc::new(mesh.map_err(run::failed)?)))
+    let mesh = ChaosMesh::new(namespace, kind, &run, &pod).await;
+    Ok(Arc::new(mesh.map_err(run::failed)?))
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {

@@ -9,11 +9,11 @@ use kubernetes::objects::objects;
 use kubernetes::spec::{Spec, Storage};
 use results::report::Answered;
 use results::report::text;
-use results::store::{RunDir, load_dir};
+use results::store::load_dir;
 
 use super::{Asked, pack};
 use crate::cancel::Cancel;
-use crate::command::run::store;
+use crate::command::run::made;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -118,16 +118,9 @@ async fn carried_out(
         }
         tokio::time::sleep(LOOK).await;
     };
-    let home = match &terminal.common.out {
-        Some(path) => RunDir::at(path).map_err(exit::usage)?,
-        None => {
-            let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-            let host = bench::environment::watch().finish().host;
-            store()
-                .create(&date, &host, &spec.name)
-                .map_err(exit::usage)?
-        }
-    };
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let host = bench::environment::watch().finish().host;
+    let home = made(&terminal.common, &date, &host, &spec.name)?;
     let left = pack::unpack(&log, home.path()).map_err(|why| {
         let said: Vec<&str> = log.lines().rev().take(5).collect();
         exit::missing(format!(
