@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Findings;
-use crate::files::{shown, sources};
+use crate::files::{below, shown, sources};
 
 /// Extensions of files that must be named by some source file.
 const INCLUDED: &[&str] = &["lua", "conf", "html"];
@@ -45,25 +45,14 @@ pub(crate) fn check(root: &Path) -> Findings {
         "cluster-config/conf",
         "results/templates",
     ] {
-        for entry in std::fs::read_dir(root.join(dir))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let path = entry.path();
-            let known = path
-                .extension()
-                .is_some_and(|extension| INCLUDED.iter().any(|known| extension == *known));
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+        let files = INCLUDED.iter();
+        for path in files.flat_map(|ending| below(&root.join(dir), ending)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
             // By its whole name, or as a word of a macro that adds the ending.
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let word = format!("\"{stem}\"");
-            let named = |text: &String| text.contains(&name) || text.contains(&word);
-            if known && !texts.iter().any(named) {
+            let named = |text: &String| text.contains(&*name) || text.contains(&word);
+            if !texts.iter().any(named) {
                 findings.push(format!("{}: no source file names it", shown(root, &path)));
             }
         }

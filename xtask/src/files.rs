@@ -9,28 +9,36 @@ const LINES_ADVISED: usize = 600;
 
 /// Every source file below our crates, sorted.
 pub(crate) fn sources(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.join("Cargo.toml").is_file() {
-            walk(&path, &mut found);
-        }
-    }
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let crates = entries.map(|entry| entry.path());
+    let crates = crates.filter(|path| path.join("Cargo.toml").is_file());
+    let mut found: Vec<PathBuf> = crates.flat_map(|path| below(&path, "rs")).collect();
     found.sort();
     found
 }
 
-fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
-                walk(&path, found);
+/// Every file that is ours below a directory and whose name ends so, sorted.
+pub(crate) fn below(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            // What was built, run or checked out is not ours.
+            let ours = name == ".github" || !name.to_string_lossy().starts_with('.');
+            let kept = ["target", "runs", "book", "node_modules"];
+            if path.is_dir() && ours && !kept.iter().any(|kept| name == *kept) {
+                dirs.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|extension| extension == ending)
+            {
+                found.push(path);
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
         }
     }
+    found.sort();
+    found
 }
 
 /// Headers and marks.
@@ -71,21 +79,11 @@ fn marks() -> [String; 3] {
 /// Each scenario file says what it claims and what it expects.
 fn scenarios(root: &Path) -> Findings {
     let mut findings = Findings::new();
-    for dir in ["chaos/scenarios", "chaos/scenarios/controls"] {
-        for entry in std::fs::read_dir(root.join(dir))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let path = entry.path();
-            if path.extension().is_none_or(|extension| extension != "toml") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            for needed in ["about = ", "claim = ", "[expect]"] {
-                if !text.contains(needed) {
-                    findings.push(format!("{}: without `{needed}`", shown(root, &path)));
-                }
+    for path in below(&root.join("chaos/scenarios"), "toml") {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        for needed in ["about = ", "claim = ", "[expect]"] {
+            if !text.contains(needed) {
+                findings.push(format!("{}: without `{needed}`", shown(root, &path)));
             }
         }
     }

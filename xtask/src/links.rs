@@ -1,9 +1,9 @@
 //! Checks that links between Markdown files lead somewhere, and that the book is whole where it is hosted by itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Findings;
-use crate::files::shown;
+use crate::files::{below, shown};
 
 /// The book's pages. Nothing outside of this directory is there when the book is hosted.
 const BOOK: &str = "docs/src";
@@ -13,7 +13,7 @@ pub(crate) fn check(root: &Path) -> Findings {
     let mut findings = Findings::new();
     let book = root.join(BOOK);
     let summary = std::fs::read_to_string(book.join("SUMMARY.md")).unwrap_or_default();
-    for page in pages(root) {
+    for page in below(root, "md") {
         let name = shown(root, &page);
         let text = std::fs::read_to_string(&page).unwrap_or_default();
         let dir = page.parent().unwrap_or(root);
@@ -34,27 +34,6 @@ pub(crate) fn check(root: &Path) -> Findings {
         }
     }
     findings
-}
-
-/// Every Markdown file that is ours.
-fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut dirs = vec![root.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
-            // What was built, run or checked out is not ours.
-            let ours = name == ".github" || !name.to_string_lossy().starts_with('.');
-            let kept = ["target", "runs", "book", "node_modules"];
-            if path.is_dir() && ours && !kept.iter().any(|kept| name == *kept) {
-                dirs.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 /// What stands in `](…)`, outside of code blocks, without a title.
