@@ -1,8 +1,8 @@
 //! A running topology: its addresses, its nodes' fates (kill, start, pause, resume), its links, and its end.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::baseline;
@@ -12,9 +12,10 @@ use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::Start;
 use crate::proxy::Proxies;
+use crate::relay::Relay;
 use crate::{
-    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Server, Topology,
-    registry, wire,
+    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Secret, Server,
+    Topology, registry, wire,
 };
 
 /// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
@@ -25,11 +26,12 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running topology. Taking it down is explicit ([`down`](Deployment::down)); drop is the safety net and ends the
-/// same processes without telling whether that worked.
+/// same processes without telling whether that worked. Shown without passwords.
+#[derive(Debug)]
 pub struct Deployment {
     pub(crate) topology: Topology,
     pub(crate) id: String,
-    pub(crate) url: String,
+    pub(crate) url: Secret,
     pub(crate) shown_url: String,
     pub(crate) dir: PathBuf,
     pub(crate) nodes: Vec<Node>,
@@ -54,7 +56,7 @@ impl Deployment {
 
     /// The target URL for lock clients (announced addresses), with the password if there is one.
     pub fn url(&self) -> String {
-        self.url.clone()
+        self.url.reveal().to_owned()
     }
 
     /// The same without the password, for everything that is kept or shown to others.
@@ -114,16 +116,14 @@ impl Deployment {
             bail!("{} is no Redis server: it takes no commands", node.name);
         }
         let answers = wire::ask_all(&node.dial, commands, timeout).await;
-        match answers {
-            Ok(values) => Ok(values.iter().map(wire::text).collect()),
-            Err(failure) => {
-                let message = format!("{} ({}): {failure}", node.name, node.address);
-                Err(match failure {
-                    wire::Failure::Refused(_) => ClusterError::Refused(message),
-                    _ => ClusterError::Other(message),
-                })
+        let answers = answers.map_err(|failure| {
+            let message = format!("{} ({}): {failure}", node.name, node.address);
+            match failure {
+                wire::Failure::Refused(_) => ClusterError::Refused(message),
+                _ => ClusterError::Other(message),
             }
-        }
+        })?;
+        Ok(answers.iter().map(wire::text).collect())
     }
 
     /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within `timeout`.
@@ -236,11 +236,15 @@ impl Deployment {
     /// fault that is applied here is the embedded proxies' work, also where a Toxiproxy server stands behind them.
     pub fn links(&self) -> Result<&LinkTable, ClusterError> {
         match &self.proxies {
-            Some(proxies) => Ok(proxies.table()),
-            None => Err(ClusterError::new(
-                "this deployment was started with direct links, which cannot be harmed; start it with proxied links",
-            )),
+            Some(proxies) => Ok(&proxies.table),
+            None => bail!(
+                "this deployment was started with direct links, which cannot be harmed; start it with proxied links"
+            ),
         }
+    }
+
+    fn relay(&self) -> Option<&Arc<Relay>> {
+        self.proxies.as_ref()?.relay.as_ref()
     }
 
     /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones: by the embedded
@@ -254,7 +258,7 @@ impl Deployment {
         fault: &LinkFault,
     ) -> Result<Vec<LinkFaultGuard>, ClusterError> {
         let table = self.links()?;
-        if let Some(relay) = self.proxies.as_ref().and_then(Proxies::relay) {
+        if let Some(relay) = self.relay() {
             return relay.apply(links.to_vec(), fault).await;
         }
         let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone());
@@ -265,8 +269,7 @@ impl Deployment {
 
     /// Version and address of the Toxiproxy server that links pass, if they pass one: `2.12.0 at 127.0.0.1:8474`.
     pub fn toxiproxy(&self) -> Option<String> {
-        let relay = self.proxies.as_ref().and_then(Proxies::relay)?;
-        Some(relay.describe())
+        self.relay().map(|relay| relay.describe())
     }
 
     /// Drops every packet from one node to another; an error where this process is in no network of its own in which that
@@ -298,15 +301,5 @@ impl Deployment {
             );
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Deployment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deployment")
-            .field("id", &self.id)
-            .field("url", &self.shown_url)
-            .field("dir", &self.dir)
-            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Moves this process into a network of its own, in which no port collides and packets between servers can be dropped.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 #[cfg(target_os = "linux")]
@@ -63,9 +63,9 @@ pub fn isolate() -> Result<&'static Isolation, String> {
     }
     loopback_up()
         .map_err(|error| format!("cannot start loopback in a network of its own: {error}"))?;
-    let lock_file = meeting_place.join("xtables.lock");
-    let (cuts_packets, note) = match probe(&lock_file) {
-        Ok(()) => (
+    LOCK_FILE.get_or_init(|| meeting_place.join("xtables.lock"));
+    let (cuts_packets, note) = match iptables(&["-w", "-n", "-L", "INPUT"]) {
+        Ok(_) => (
             true,
             "links between servers are cut by dropping packets".to_owned(),
         ),
@@ -117,111 +117,65 @@ fn loopback_up() -> std::io::Result<()> {
 /// Where iptables locks against itself; its usual place is not writable for everybody.
 static LOCK_FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// What dropping did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PacketEffect {
-    /// Packets dropped.
-    pub packets: u64,
-    /// Their bytes, headers included.
-    pub bytes: u64,
-}
-
 /// The undo of a packet-level cut. Dropping it heals. TCP notices with its next retransmission, which after a long cut
 /// may be a second and more away.
 #[must_use = "the cut heals when its guard is dropped"]
 #[derive(Debug)]
-pub struct PacketGuard {
-    rules: Vec<Rule>,
-    /// What the rules had counted when they were taken away.
-    last: PacketEffect,
-}
+pub struct PacketGuard(Vec<Rule>);
 
 /// Packets from one address to another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
-    from: IpAddr,
-    to: IpAddr,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rule(IpAddr, IpAddr);
 
 impl Rule {
     /// Makes it (`-I`) or takes it away (`-D`).
     fn change(&self, how: &str) -> Result<String, String> {
-        let (from, to) = (&*self.from.to_string(), &*self.to.to_string());
+        let (from, to) = (&*self.0.to_string(), &*self.1.to_string());
         iptables(&[how, "INPUT", "-s", from, "-d", to, "-j", "DROP", "-w"])
     }
-}
-
-/// Whether rules can be made here.
-fn probe(lock_file: &Path) -> Result<(), String> {
-    LOCK_FILE.get_or_init(|| lock_file.to_owned());
-    iptables(&["-w", "-n", "-L", "INPUT"]).map(drop)
 }
 
 impl PacketGuard {
     /// Drops every packet from one node to another from now on: between their own addresses, and between each and the
     /// place where the other is announced.
     pub(crate) fn cut(from: &Node, to: &Node) -> Result<PacketGuard, ClusterError> {
-        let mut rules = Vec::new();
-        for (from, to) in [
+        // A failure undoes what was done, by the guard's drop.
+        let mut guard = PacketGuard(Vec::new());
+        for (source, target) in [
             (from.address, to.address),
             (from.address, to.announced),
             (from.announced, to.address),
         ] {
-            let rule = Rule {
-                from: from.ip(),
-                to: to.ip(),
-            };
-            if !rules.contains(&rule) {
-                rules.push(rule);
+            let rule = Rule(source.ip(), target.ip());
+            if !guard.0.contains(&rule) {
+                rule.change("-I")
+                    .map_err(|why| failed!("cannot cut {} from {}: {why}", from.name, to.name))?;
+                guard.0.push(rule);
             }
-        }
-        // From here on a failure undoes what was done, by the guard's drop.
-        let mut guard = PacketGuard {
-            rules: Vec::new(),
-            last: PacketEffect::default(),
-        };
-        for rule in rules {
-            rule.change("-I")
-                .map_err(|why| failed!("cannot cut {} from {}: {why}", from.name, to.name))?;
-            guard.rules.push(rule);
         }
         Ok(guard)
     }
 
-    /// What was dropped so far: the evidence that it took effect.
-    pub fn effect(&self) -> PacketEffect {
-        if self.rules.is_empty() {
-            return self.last;
-        }
-        let Ok(table) = iptables(&["-w", "-n", "-v", "-x", "-L", "INPUT"]) else {
-            return PacketEffect::default();
-        };
-        let mut effect = PacketEffect::default();
-        for line in table.lines() {
-            if let Some((packets, bytes, from, to)) = counted(line)
-                && self.rules.contains(&Rule { from, to })
-            {
-                effect.packets += packets;
-                effect.bytes += bytes;
-            }
-        }
-        effect
+    /// Packets dropped so far: the evidence that it took effect.
+    pub fn dropped(&self) -> u64 {
+        let table = iptables(&["-w", "-n", "-v", "-x", "-L", "INPUT"]).unwrap_or_default();
+        let counts = table.lines().filter_map(counted);
+        let own = counts.filter(|(_, rule)| self.0.contains(rule));
+        own.map(|(packets, _)| packets).sum()
     }
 
-    /// Lets packets pass again. Returns what was dropped in all.
+    /// Lets packets pass again.
     ///
     /// # Errors
     /// A rule could not be taken away; the rest of the network's life is then without that link.
-    pub fn heal(mut self) -> Result<PacketEffect, ClusterError> {
-        self.lift()?;
-        Ok(self.last)
+    pub fn heal(mut self) -> Result<(), ClusterError> {
+        self.lift()
     }
 
     fn lift(&mut self) -> Result<(), ClusterError> {
-        self.last = self.effect();
-        for rule in std::mem::take(&mut self.rules) {
+        for rule in std::mem::take(&mut self.0) {
             rule.change("-D")
-                .map_err(|why| failed!("cannot heal {} -> {}: {why}", rule.from, rule.to))?;
+                .map_err(|why| failed!("cannot heal {} -> {}: {why}", rule.0, rule.1))?;
         }
         Ok(())
     }
@@ -234,19 +188,15 @@ impl Drop for PacketGuard {
     }
 }
 
-/// Packets, bytes, source and destination of a line such as `3 156 DROP 0 -- * * 127.0.0.11 127.0.0.12`.
-fn counted(line: &str) -> Option<(u64, u64, IpAddr, IpAddr)> {
+/// Packets and rule of a line such as `3 156 DROP 0 -- * * 127.0.0.11 127.0.0.12`.
+fn counted(line: &str) -> Option<(u64, Rule)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if *words.get(2)? != "DROP" {
         return None;
     }
     let mut addresses = words.iter().skip(3).filter_map(|word| word.parse().ok());
-    Some((
-        words[0].parse().ok()?,
-        words[1].parse().ok()?,
-        addresses.next()?,
-        addresses.next()?,
-    ))
+    let rule = Rule(addresses.next()?, addresses.next()?);
+    Some((words[0].parse().ok()?, rule))
 }
 
 fn iptables(args: &[&str]) -> Result<String, String> {
@@ -282,7 +232,7 @@ mod tests {
     #[test]
     fn counts_are_read_from_the_table_of_either_iptables() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let expected = Some((3, 156, ip("127.0.0.11"), ip("127.0.0.12")));
+        let expected = Some((3, Rule(ip("127.0.0.11"), ip("127.0.0.12"))));
         for (line, expected) in [
             (
                 "       3      156 DROP       0    --  *      *       127.0.0.11           127.0.0.12",

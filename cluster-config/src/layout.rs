@@ -31,6 +31,9 @@ const IN_A_QUERY: AsciiSet = NON_ALPHANUMERIC
 const DATA_OCTET: u8 = 10;
 const SENTINEL_OCTET: u8 = 100;
 
+/// Places the nodes of a topology: links, first port, directory of logs, directory of data, who is admitted.
+pub(crate) type Plan = fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout;
+
 /// Where every node of a topology lives and how it is configured. Shown without passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -161,7 +164,7 @@ impl Layout {
             None => Layout::of(topology, nodes, data, access),
             Some(system) => {
                 system.plan(topology, &mut nodes);
-                let url = system.url(&addresses(&nodes, |_| true));
+                let url = system.url(&addresses(&nodes, None));
                 Layout {
                     shown_url: url.clone(),
                     url,
@@ -359,9 +362,10 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Where clients find the nodes of some roles, with commas between them.
-fn addresses(nodes: &[PlannedNode], wanted: fn(Role) -> bool) -> String {
-    let nodes = nodes.iter().filter(|node| wanted(node.role));
+/// Where clients find the nodes, all or those of one role, with commas between them.
+fn addresses(nodes: &[PlannedNode], only: Option<Role>) -> String {
+    let nodes = nodes.iter();
+    let nodes = nodes.filter(|node| only.is_none_or(|only| only == node.role));
     let addresses: Vec<String> = nodes.map(|node| node.announced.to_string()).collect();
     addresses.join(",")
 }
@@ -372,27 +376,19 @@ fn url(
     password: Option<&str>,
     tls: Option<&TlsFiles>,
 ) -> String {
-    let announced = |wanted| addresses(nodes, wanted);
-    let scheme = match (kind, tls.is_some()) {
-        (TopologyKind::Sentinel, false) => "redis-sentinel",
-        (TopologyKind::Sentinel, true) => "rediss-sentinel",
-        (TopologyKind::Cluster, false) => "redis-cluster",
-        (TopologyKind::Cluster, true) => "rediss-cluster",
-        (TopologyKind::Masters, false) => "redlock",
-        (TopologyKind::Masters, true) => "redlocks",
-        (_, false) => "redis",
-        (_, true) => "rediss",
-    };
-    let user = password.map_or(String::new(), |password| format!("{OWN_USER}:{password}@"));
-    let (addresses, path) = match kind {
+    let s = if tls.is_some() { "s" } else { "" };
+    let (scheme, only, path) = match kind {
         TopologyKind::Sentinel => (
-            announced(|role| role == Role::Sentinel),
+            format!("redis{s}-sentinel"),
+            Some(Role::Sentinel),
             format!("/{MASTER_NAME}"),
         ),
-        TopologyKind::Cluster => (announced(|_| true), String::new()),
-        TopologyKind::Masters => (announced(|role| role == Role::Master), String::new()),
-        _ => (announced(|_| true), "/0".to_owned()),
+        TopologyKind::Cluster => (format!("redis{s}-cluster"), None, String::new()),
+        TopologyKind::Masters => (format!("redlock{s}"), Some(Role::Master), String::new()),
+        _ => (format!("redis{s}"), None, "/0".to_owned()),
     };
+    let addresses = addresses(nodes, only);
+    let user = password.map_or(String::new(), |password| format!("{OWN_USER}:{password}@"));
     let query = tls.map_or(String::new(), |tls| {
         let ca = tls.ca.to_string_lossy();
         format!("?tls-ca={}", utf8_percent_encode(&ca, &IN_A_QUERY))

@@ -75,7 +75,7 @@ pub use error::ClusterError;
 pub use external::{
     External, ExternalTarget, Handshake, SecureStream, Secured, Writer, resolve_host,
 };
-pub use isolate::{Isolation, PacketEffect, PacketGuard, isolate, isolation};
+pub use isolate::{Isolation, PacketGuard, isolate, isolation};
 pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{
     ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,
@@ -86,7 +86,7 @@ pub use proxy::{
     Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
     Pattern, Words,
 };
-pub use registry::{Running, RunningNode, Swept, down_by_id, own_dir, running, sweep};
+pub use registry::{Running, RunningNode, down_by_id, own_dir, running, sweep};
 pub use relay::LinkFaultGuard;
 pub use server::{Offered, Server, offered, servers_dir};
 pub use slot::slot_of;

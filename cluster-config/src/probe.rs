@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_ok};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -16,6 +16,7 @@ use crate::wire::Failure;
 use crate::{Node, Role, TopologyKind, Writer, wire};
 
 /// Connections kept between probes, and the node that took the last write.
+#[derive(Debug)]
 pub(crate) struct Prober {
     /// The name under which sentinels know the master.
     master_name: String,
@@ -128,18 +129,18 @@ impl Prober {
     }
 
     async fn anyone(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
-        let mut writes: FuturesUnordered<_> = nodes
-            .iter()
-            .filter(|node| node.role != Role::Sentinel)
-            .map(|node| async move { (node, self.write(node, key, timeout).await) })
-            .collect();
-        while let Some((node, write)) = writes.next().await {
-            if write.is_ok() {
-                *self.last_writer.lock().unwrap() = Some(node.name.clone());
-                return true;
+        let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
+        let write = async |node: &Node| {
+            let written = self.write(node, key, timeout).await;
+            written.map(|_| node.name.clone())
+        };
+        match select_ok(data.map(|node| Box::pin(write(node)))).await {
+            Ok((writer, _)) => {
+                *self.last_writer.lock().unwrap() = Some(writer);
+                true
             }
+            Err(_) => false,
         }
-        false
     }
 
     /// One write; a kept connection that turns out to be dead is replaced once.

@@ -8,23 +8,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::proc_fs::{ProcessId, entries};
 use crate::state_dir::state_dir;
-use crate::{ClusterError, Role, Server, TopologyKind};
+use crate::{ClusterError, ProvisionerKind, Role, Server, TopologyKind};
 
-const MARK: &str = "LOCKLAB_DEPLOYMENT";
+/// The variable in whose value a server carries the id of its deployment.
+pub(crate) const MARK: &str = "LOCKLAB_DEPLOYMENT";
 /// The file that marks a directory of data as ours to remove.
 const DIR_MARK: &str = ".locklab-deployment";
 /// What the name of a directory begins with that was made where nobody named one.
 const OWN_DIR: &str = "up-";
-
-/// The provisioner whose servers are not (only) processes of this machine.
-const CONTAINER: &str = "container";
 
 /// A deployment as other processes see it (`locklab ps`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -33,9 +31,9 @@ pub struct Running {
     pub id: String,
     /// Its shape.
     pub topology: TopologyKind,
-    /// What its servers run in: `process`, `container`.
-    #[serde(default = "process")]
-    pub provisioner: String,
+    /// What its servers run in.
+    #[serde(default)]
+    pub provisioner: ProvisionerKind,
     /// The image of its containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -81,11 +79,6 @@ pub struct RunningNode {
     pub process: Option<ProcessId>,
 }
 
-/// The provisioner of records that do not name one.
-fn process() -> String {
-    "process".to_owned()
-}
-
 /// Every deployment of this user that is running now, attached to a living process or detached; oldest first.
 pub fn running() -> Result<Vec<Running>, ClusterError> {
     let mut found: Vec<Running> = records()?.into_iter().filter(is_running).collect();
@@ -111,34 +104,21 @@ pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
     Ok(record.clone())
 }
 
-/// What `sweep` found and removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Deployments whose owner was dead.
-    pub deployments: Vec<String>,
-    /// Servers of theirs that were still running and were ended.
-    pub servers: u32,
-}
-
 /// Removes what dead owners left behind: servers, data directories, records. Detached deployments with a living server
 /// are somebody's and stay. Every start does this by itself.
-pub fn sweep() -> Result<Swept, ClusterError> {
-    let mut swept = Swept::default();
+pub fn sweep() -> Result<(), ClusterError> {
     for record in records()? {
         if is_running(&record) || record.pid_namespace != pid_namespace() {
             continue;
         }
         match end_servers(&record) {
-            Ok(servers) => swept.servers += servers,
+            Ok(()) => forget(&record),
             // An engine that does not answer now is no reason to start nothing; the record stays for a later sweep.
-            Err(_) if record.provisioner == CONTAINER => continue,
+            Err(_) if record.provisioner == ProvisionerKind::Container => {}
             Err(error) => return Err(error),
         }
-        forget(&record);
-        swept.deployments.push(record.id);
     }
-    sweep_own_dirs()?;
-    Ok(swept)
+    sweep_own_dirs()
 }
 
 /// The process that starts a deployment.
@@ -152,13 +132,7 @@ pub(crate) fn new_id(topology: TopologyKind) -> String {
 }
 
 pub(crate) fn since_1970() -> Duration {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default()
-}
-
-/// What a server of this deployment carries in its environment.
-pub(crate) fn marks(record: &Running) -> Vec<(&'static str, String)> {
-    vec![(MARK, record.id.clone())]
+    UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into being with its
@@ -274,16 +248,11 @@ fn is_running(record: &Running) -> bool {
         || record.detached && (!own_processes(record).is_empty() || has_containers(record))
 }
 
-/// Ends the servers of a record, whatever they run in; returns how many there were.
-fn end_servers(record: &Running) -> Result<u32, ClusterError> {
-    let processes = end_processes(record)?;
-    let containers = end_containers(record)?;
-    Ok(processes.max(containers))
-}
-
-fn end_containers(record: &Running) -> Result<u32, ClusterError> {
-    if record.provisioner != CONTAINER {
-        return Ok(0);
+/// Ends the servers of a record, whatever they run in.
+fn end_servers(record: &Running) -> Result<(), ClusterError> {
+    end_processes(record)?;
+    if record.provisioner != ProvisionerKind::Container {
+        return Ok(());
     }
     #[cfg(feature = "containers")]
     return crate::container::remove_all(&record.id);
@@ -297,7 +266,7 @@ fn end_containers(record: &Running) -> Result<u32, ClusterError> {
 /// Whether containers of a record may be running: those whose processes this machine cannot see.
 fn has_containers(record: &Running) -> bool {
     #[cfg(feature = "containers")]
-    if record.provisioner == CONTAINER {
+    if record.provisioner == ProvisionerKind::Container {
         // Called running while nobody can tell, so that nothing is forgotten that still exists.
         return crate::container::any_running(&record.id).unwrap_or(true);
     }
@@ -313,8 +282,8 @@ fn own_processes(record: &Running) -> Vec<ProcessId> {
         .collect()
 }
 
-/// SIGKILL to every living server of a record; returns how many there were, once they are gone.
-fn end_processes(record: &Running) -> Result<u32, ClusterError> {
+/// SIGKILL to every living server of a record; returns once they are gone.
+fn end_processes(record: &Running) -> Result<(), ClusterError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let processes = own_processes(record);
     for process in &processes {
@@ -331,7 +300,7 @@ fn end_processes(record: &Running) -> Result<u32, ClusterError> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(processes.len() as u32)
+    Ok(())
 }
 
 pub(crate) fn pid_namespace() -> String {

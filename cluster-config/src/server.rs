@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs::DirEntry;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::proc_fs::entries;
 use crate::{ClusterError, Topology};
 
 /// A server binary that exists and is new enough.
@@ -20,7 +23,7 @@ pub struct Server {
 }
 
 /// Oldest version that has what every topology needs: `bind-source-addr`, `cluster-port`, `SENTINEL DEBUG`.
-const OLDEST: (u32, u32) = (7, 0);
+const OLDEST: [u32; 2] = [7, 0];
 
 impl Server {
     /// Finds the binary and asks for its version.
@@ -50,15 +53,13 @@ impl Server {
         let Some(path) = path else {
             return Err(missing!("the server {server:?} was not found; {remedy}"));
         };
-        let found = ask_version(&path)
-            .map_err(|why| missing!("{} --version: {why}; {remedy}", path.display()))?;
-        if major_minor(&found.version).is_none_or(|found| found < OLDEST) {
+        let found = Server::at(path, &remedy)?;
+        if !found.is_new_enough() {
+            let [major, minor] = OLDEST;
             return Err(missing!(
-                "{} is version {}; {}.{} or newer is needed; {remedy}",
-                path.display(),
-                found.version,
-                OLDEST.0,
-                OLDEST.1
+                "{} is version {}; {major}.{minor} or newer is needed; {remedy}",
+                found.path.display(),
+                found.version
             ));
         }
         Ok(found)
@@ -73,6 +74,27 @@ impl Server {
             Some(system) => system.find(&topology.server),
             None => Server::find(&topology.server),
         }
+    }
+
+    fn at(path: PathBuf, remedy: &str) -> Result<Server, ClusterError> {
+        // `Redis server v=7.0.15 sha=…`, `Valkey server v=8.0.1 …`.
+        let (said, version) = ask_version(&path, " v=", remedy)?;
+        let flavour = said.split_whitespace().next().unwrap_or_default();
+        Ok(Server {
+            path,
+            flavour: flavour.to_ascii_lowercase(),
+            version,
+        })
+    }
+
+    /// The numbers of its version.
+    fn numbers(&self) -> Vec<u32> {
+        let parts = self.version.split('.');
+        parts.map(|part| part.parse().unwrap_or(0)).collect()
+    }
+
+    fn is_new_enough(&self) -> bool {
+        self.numbers().as_slice() >= OLDEST.as_slice()
     }
 
     /// Flavour and version, a name by which it is found again: `valkey-9.1.2`.
@@ -109,7 +131,7 @@ impl Server {
 }
 
 /// The flavour, if one is given, and the version that is asked for; `None` if it is no version.
-fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
+pub(crate) fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
     let (flavour, version) = match server.split_once(['-', '@']) {
         Some((flavour @ ("redis" | "valkey"), version)) => (Some(flavour), version),
         _ => (None, server),
@@ -125,7 +147,7 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
         flavour.is_none_or(|flavour| flavour == found.flavour)
             && (found.version == version || found.version.starts_with(&format!("{version}.")))
     };
-    if let Some(found) = seen.iter().filter(fits).max_by_key(|found| parts(found)) {
+    if let Some(found) = (seen.iter().filter(fits)).max_by_key(|found| found.numbers()) {
         return Ok(found.clone());
     }
     let known: Vec<String> = seen.iter().map(Server::name).collect();
@@ -140,17 +162,12 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
     ))
 }
 
-fn parts(server: &Server) -> Vec<u32> {
-    let parts = server.version.split('.');
-    parts.map(|part| part.parse().unwrap_or(0)).collect()
-}
-
 /// Every server of this machine that is new enough, each version once, in the order of their paths.
 fn all() -> Vec<Server> {
     let mut seen: Vec<Server> = Vec::new();
     for path in candidates() {
-        if let Ok(found) = ask_version(&path)
-            && major_minor(&found.version).is_some_and(|version| version >= OLDEST)
+        if let Ok(found) = Server::at(path, "")
+            && found.is_new_enough()
             && !seen.iter().any(|seen| seen.name() == found.name())
         {
             seen.push(found);
@@ -235,39 +252,20 @@ fn origin(server: &Server) -> String {
 
 /// Programs that are servers by their names.
 fn candidates() -> BTreeSet<PathBuf> {
-    let mut found: BTreeSet<PathBuf> = ["redis", "valkey"]
-        .into_iter()
-        .filter_map(named_or_in_path)
-        .collect();
-    let mut folders: Vec<PathBuf> =
-        std::env::var_os("PATH").map_or(Vec::new(), |path| std::env::split_paths(&path).collect());
-    let is_server = |name: &str| name.starts_with("redis") || name.starts_with("valkey");
-    folders.extend(
-        entries(Path::new("/opt"))
-            .filter(|(name, _)| is_server(name))
-            .map(|(_, path)| path.join("bin")),
-    );
-    folders.extend(servers_dir().map(|dir| dir.join("bin")));
-    for folder in folders {
-        found.extend(
-            entries(&folder)
-                .filter(|(name, _)| {
-                    name.starts_with("redis-server") || name.starts_with("valkey-server")
-                })
-                .map(|(_, path)| path),
-        );
-    }
-    found
-}
-
-fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| {
-        (
-            entry.file_name().to_string_lossy().into_owned(),
-            entry.path(),
-        )
-    })
+    let begins = |entry: &DirEntry, with: [&str; 2]| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        with.iter().any(|with| name.starts_with(with))
+    };
+    let installed = entries(Path::new("/opt")).filter(|entry| begins(entry, ["redis", "valkey"]));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(installed.map(|entry| entry.path().join("bin")))
+        .chain(servers_dir().map(|dir| dir.join("bin")));
+    let servers = folders
+        .flat_map(|folder| entries(&folder))
+        .filter(|entry| begins(entry, ["redis-server", "valkey-server"]));
+    let usual = ["redis", "valkey"].into_iter().filter_map(named_or_in_path);
+    usual.chain(servers.map(|entry| entry.path())).collect()
 }
 
 fn package(flavour: &str) -> String {
@@ -297,35 +295,32 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-fn ask_version(path: &Path) -> Result<Server, String> {
-    let output = Command::new(path)
-        .arg("--version")
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let version = parse_version(&text)
-        .ok_or_else(|| format!("answered {:?}, which names no version", text.trim()))?;
-    Ok(Server {
-        path: path.to_owned(),
-        flavour: text
-            .split_whitespace()
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase(),
-        version,
-    })
+/// What a program answers to `--version`, and the version in it, which stands behind this mark.
+pub(crate) fn ask_version(
+    path: &Path,
+    mark: &str,
+    remedy: &str,
+) -> Result<(String, String), ClusterError> {
+    let failed = |why: &dyn Display| missing!("{} --version: {why}; {remedy}", path.display());
+    let output = Command::new(path).arg("--version").output();
+    let output = output.map_err(|error| failed(&error))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    match said.split_once(mark).and_then(|(_, rest)| version(rest)) {
+        Some(version) => Ok((said, version)),
+        None => {
+            let said = format!("answered {:?}, which names no version", said.trim());
+            Err(failed(&said))
+        }
+    }
 }
 
-/// `Redis server v=7.0.15 sha=…` and `Valkey server v=8.0.1 …` both give the word after `v=`.
-fn parse_version(text: &str) -> Option<String> {
-    text.split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))
-        .map(str::to_owned)
-}
-
-fn major_minor(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.').map(str::parse);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+/// The first word that begins like a version, as far as it is one: `10.11.19-MariaDB` is 10.11.19.
+pub(crate) fn version(text: &str) -> Option<String> {
+    let ends = |c: char| !c.is_ascii_digit() && c != '.';
+    let words = text.split_whitespace();
+    let mut words = words.map(|word| word.trim_start_matches('v').split(ends).next());
+    let found = words.find(|word| word.is_some_and(|word| word.contains('.')));
+    found.flatten().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -333,12 +328,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_both_servers_are_read() {
-        let redis = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
-        assert_eq!(parse_version(redis).as_deref(), Some("7.0.15"));
-        let valkey = "Valkey server v=8.0.1 sha=00000000:0 malloc=libc bits=64";
-        assert_eq!(parse_version(valkey).as_deref(), Some("8.0.1"));
-        assert_eq!(major_minor("6.2.14"), Some((6, 2)));
+    fn versions_of_all_systems_are_read() {
+        for (said, expected) in [
+            (
+                "etcd Version: 3.4.23\nGit SHA: Not provided",
+                Some("3.4.23"),
+            ),
+            (
+                "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu",
+                Some("10.11.19"),
+            ),
+            (
+                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
+                Some("15.18"),
+            ),
+            ("db version v8.0.4\nBuild Info: {", Some("8.0.4")),
+            ("no version at all.", None),
+        ] {
+            assert_eq!(version(said).as_deref(), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_server_older_than_the_oldest_is_not_new_enough() {
+        for (version, is_new_enough) in [("6.2.14", false), ("7.0.0", true), ("10.1", true)] {
+            let server = Server {
+                path: PathBuf::new(),
+                flavour: "redis".to_owned(),
+                version: version.to_owned(),
+            };
+            assert_eq!(server.is_new_enough(), is_new_enough, "{version}");
+        }
     }
 
     #[test]

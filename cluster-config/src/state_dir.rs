@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::ClusterError;
+use crate::server::named;
 
 /// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to somebody else,
 /// because processes are ended by what is read there.
@@ -20,14 +21,17 @@ pub fn state_dir() -> Result<PathBuf, ClusterError> {
         .recursive(true)
         .create(&path);
     let owner = made.and_then(|()| fs::symlink_metadata(&path));
-    match owner {
-        Ok(found) if found.is_dir() && found.uid() == uid => Ok(path),
-        Ok(_) => Err(unusable(
-            &path,
-            &io::Error::other("it belongs to somebody else"),
-        )),
-        Err(error) => Err(unusable(&path, &error)),
-    }
+    let owned = owner.and_then(|found| match found.is_dir() && found.uid() == uid {
+        true => Ok(()),
+        false => Err(io::Error::other("it belongs to somebody else")),
+    });
+    owned.map_err(|error| {
+        failed!(
+            "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
+            path.display()
+        )
+    })?;
+    Ok(path)
 }
 
 /// Set once a process has another user number inside than outside.
@@ -40,15 +44,8 @@ pub(crate) fn settle(path: PathBuf) {
 }
 
 fn usual(uid: u32) -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+    match named("XDG_RUNTIME_DIR") {
         Some(dir) => PathBuf::from(dir).join("locklab"),
         None => PathBuf::from(format!("/tmp/locklab-{uid}")),
     }
-}
-
-fn unusable(path: &std::path::Path, error: &io::Error) -> ClusterError {
-    failed!(
-        "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
-        path.display()
-    )
 }

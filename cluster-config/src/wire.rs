@@ -6,7 +6,6 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Value};
 use tokio::net::TcpStream;
 
-use crate::Secured;
 use crate::access::Dial;
 
 /// Why there is no value, with the reason in words.
@@ -41,51 +40,44 @@ fn unopened(error: &redis::RedisError) -> Failure {
     }
 }
 
+/// The outcome of work that takes no longer than this.
+async fn within<T>(
+    timeout: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let outcome = tokio::time::timeout(timeout, work).await;
+    outcome.unwrap_or_else(|_| Err(silent(format!("no {what} within {timeout:?}"))))
+}
+
 pub(crate) async fn connect(
     dial: &Dial,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Failure> {
-    if let Some(tls) = &dial.tls {
-        return tokio::time::timeout(timeout, secured(dial, tls, timeout))
-            .await
-            .unwrap_or_else(|_| Err(silent(format!("no connection within {timeout:?}"))));
-    }
-    let client = redis::Client::open(dial.info().map_err(silent)?).map_err(silent)?;
-    // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(timeout))
-        .set_response_timeout(Some(timeout));
-    match tokio::time::timeout(
-        timeout,
-        client.get_multiplexed_async_connection_with_config(&config),
-    )
-    .await
-    {
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(unopened(&error)),
-        Err(_) => Err(silent(format!("no connection within {timeout:?}"))),
-    }
-}
-
-/// The same over TLS, by somebody else's handshake.
-async fn secured(
-    dial: &Dial,
-    tls: &Secured,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, Failure> {
-    let stream = TcpStream::connect(dial.address)
-        .await
-        .map_err(|error| unopened(&error.into()))?;
-    stream.set_nodelay(true).map_err(silent)?;
-    let host = dial.address.ip().to_string();
-    let stream = tls.0.connect(&host, stream).await.map_err(silent)?;
-    let info = dial.info().map_err(silent)?;
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(timeout));
-    let opened =
-        MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
-    let (connection, driver) = opened.map_err(silent)?;
-    tokio::spawn(driver);
-    Ok(connection)
+    let opening = async {
+        let info = dial.info().map_err(silent)?;
+        // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(timeout))
+            .set_response_timeout(Some(timeout));
+        let Some(tls) = &dial.tls else {
+            let client = redis::Client::open(info).map_err(silent)?;
+            let opened = client.get_multiplexed_async_connection_with_config(&config);
+            return opened.await.map_err(|error| unopened(&error));
+        };
+        // Over TLS, by somebody else's handshake.
+        let stream = TcpStream::connect(dial.address).await;
+        let stream = stream.map_err(|error| unopened(&error.into()))?;
+        stream.set_nodelay(true).map_err(silent)?;
+        let host = dial.address.ip().to_string();
+        let stream = tls.0.connect(&host, stream).await.map_err(silent)?;
+        let opened =
+            MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
+        let (connection, driver) = opened.map_err(silent)?;
+        tokio::spawn(driver);
+        Ok(connection)
+    };
+    within(timeout, "connection", opening).await
 }
 
 pub(crate) async fn send(
@@ -94,20 +86,20 @@ pub(crate) async fn send(
     timeout: Duration,
 ) -> Result<Value, Failure> {
     let mut command = redis::Cmd::new();
-    for arg in args {
-        command.arg(arg);
-    }
-    match tokio::time::timeout(timeout, connection.send_packed_command(&command)).await {
-        Ok(Ok(Value::ServerError(error))) => {
-            let error = redis::RedisError::from(error);
-            Err(Failure::Answered(error.to_string()))
+    command.arg(args);
+    let sending = async {
+        match connection.send_packed_command(&command).await {
+            Ok(Value::ServerError(error)) => {
+                let error = redis::RedisError::from(error);
+                Err(Failure::Answered(error.to_string()))
+            }
+            Ok(value) => Ok(value),
+            // What has a code came from the server (`-READONLY …`); the rest is the connection's own.
+            Err(error) if error.code().is_some() => Err(Failure::Answered(error.to_string())),
+            Err(error) => Err(silent(error)),
         }
-        Ok(Ok(value)) => Ok(value),
-        // What has a code came from the server (`-READONLY …`); the rest is the connection's own.
-        Ok(Err(error)) if error.code().is_some() => Err(Failure::Answered(error.to_string())),
-        Ok(Err(error)) => Err(silent(error)),
-        Err(_) => Err(silent(format!("no answer within {timeout:?}"))),
-    }
+    };
+    within(timeout, "answer", sending).await
 }
 
 /// Several commands, one after the other, on one fresh connection; `timeout` bounds them together.
@@ -124,9 +116,7 @@ pub(crate) async fn ask_all(
         }
         Ok(values)
     };
-    tokio::time::timeout(timeout, all)
-        .await
-        .unwrap_or_else(|_| Err(silent(format!("no answer within {timeout:?}"))))
+    within(timeout, "answer", all).await
 }
 
 /// One command on one fresh connection.

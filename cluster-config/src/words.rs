@@ -58,10 +58,21 @@ macro_rules! words {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.name())
+                f.pad(self.name())
             }
         }
     };
 }
 
 pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use crate::{ProvisionerKind, Role};
+
+    #[test]
+    fn a_word_fills_its_column() {
+        let line = format!("{:<8}|{:>10}|", Role::Master, ProvisionerKind::Process);
+        assert_eq!(line, "master  |   process|");
+    }
+}

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    ClusterError, Container, ContainerNetwork, LinkFault, Links, Party, Provisioner, Topology,
-    TopologyKind, UpOptions, down_by_id, running, sweep,
+    ClusterError, Container, ContainerNetwork, LinkFault, Links, Party, Provisioner,
+    ProvisionerKind, Topology, TopologyKind, UpOptions, down_by_id, running, sweep,
 };
 use support::{engine, eventually, scratch};
 
@@ -150,7 +150,7 @@ async fn detached_containers_survive_their_owner_and_end_by_id() {
     sweep().unwrap();
     let listed = running().unwrap();
     let listed = listed.iter().find(|listed| listed.id == id).unwrap();
-    assert_eq!(listed.provisioner, "container");
+    assert_eq!(listed.provisioner, ProvisionerKind::Container);
     assert!(
         listed
             .image

@@ -66,7 +66,7 @@ async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
 
     let listed = running().unwrap();
     let listed = listed.iter().find(|listed| listed.id == lab.id()).unwrap();
-    assert_eq!(listed.provisioner, provisioner(name).name());
+    assert_eq!(listed.provisioner.name(), provisioner(name).name());
     assert_eq!(listed.url, lab.url());
     let ports: Vec<u16> = lab.nodes().iter().map(|node| node.address.port()).collect();
     assert_eq!(engine::listens_beyond_loopback(&ports), [""; 0]);

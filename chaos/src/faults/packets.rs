@@ -60,9 +60,9 @@ impl CutLinks {
         }
         let (mut packets, mut touched) = (0, Vec::new());
         for (name, guard) in &self.guards {
-            let effect = guard.effect();
-            packets += effect.packets;
-            if effect.packets > 0 {
+            let dropped = guard.dropped();
+            packets += dropped;
+            if dropped > 0 {
                 touched.push(name.as_str());
             }
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::future::select_ok;
 use serde_json::Value;
 
 use super::{System, exchange, flag, program, settings};
@@ -73,19 +73,9 @@ impl System for Etcd {
     async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {
         // "locklab:probe" and "1", as JSON carries bytes.
         const PUT: &str = r#"{"key": "bG9ja2xhYjpwcm9iZQ==", "value": "MQ=="}"#;
-        let puts = nodes
-            .iter()
-            .map(|node| ask(node.address, "/v3/kv/put", PUT));
-        let mut puts: FuturesUnordered<_> = puts.collect();
-        let any = async {
-            while let Some(put) = puts.next().await {
-                if put.is_ok() {
-                    return true;
-                }
-            }
-            false
-        };
-        tokio::time::timeout(timeout, any).await.unwrap_or(false)
+        let put = |node: &Node| Box::pin(ask(node.address, "/v3/kv/put", PUT));
+        let any = tokio::time::timeout(timeout, select_ok(nodes.iter().map(put))).await;
+        matches!(any, Ok(Ok(_)))
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::layout::PlannedNode;
-use crate::server::{in_path, named, servers_dir};
+use crate::server::{ask_version, in_path, named, servers_dir, version};
 use crate::{ClusterError, Node, Role, Server, Topology, TopologyKind};
 
 /// Longest wait for one answer of a server that is starting; it is asked again.
@@ -155,26 +155,12 @@ fn program(
     };
     let remedy = format!("{remedy}; or name a program in {variable}");
     let path = path.ok_or_else(|| missing!("{name} was not found; {remedy}"))?;
-    let output = Command::new(&path).arg("--version").output();
-    let output = output.map_err(|why| missing!("{} --version: {why}; {remedy}", path.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let version = version(&said)
-        .ok_or_else(|| missing!("{} --version names no version; {remedy}", path.display()))?;
+    let (_, version) = ask_version(&path, "", &remedy)?;
     Ok(Server {
         path,
         flavour: usual.to_owned(),
         version,
     })
-}
-
-/// The first word that begins like a version, as far as it is one: `10.11.19-MariaDB` is 10.11.19.
-fn version(text: &str) -> Option<String> {
-    let dots = |c: char| c.is_ascii_digit() || c == '.';
-    let mut words = text
-        .split_whitespace()
-        .map(|word| word.trim_start_matches('v').split(|c| !dots(c)).next());
-    let found = words.find(|word| word.is_some_and(|word| word.contains('.')));
-    found.flatten().map(str::to_owned)
 }
 
 /// The topology's own settings, each in the form in which its server takes them. They come before the harness's, which win.
@@ -231,28 +217,6 @@ fn shell<'a>(script: &str, arguments: impl IntoIterator<Item = &'a Path>) -> Com
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_of_all_systems_are_read() {
-        for (said, expected) in [
-            (
-                "etcd Version: 3.4.23\nGit SHA: Not provided",
-                Some("3.4.23"),
-            ),
-            (
-                "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu",
-                Some("10.11.19"),
-            ),
-            (
-                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
-                Some("15.18"),
-            ),
-            ("db version v8.0.4\nBuild Info: {", Some("8.0.4")),
-            ("no version at all.", None),
-        ] {
-            assert_eq!(version(said).as_deref(), expected, "{said}");
-        }
-    }
 
     #[test]
     fn a_path_that_is_no_server_counts_as_missing_and_is_named() {

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use async_trait::async_trait;
 
-use super::{System, chosen, exchange, settings, shell, version};
+use super::{System, chosen, exchange, settings, shell};
 use crate::layout::PlannedNode;
 use crate::proc_fs::entries;
-use crate::server::{in_path, servers_dir};
+use crate::server::{in_path, servers_dir, version};
 use crate::{ClusterError, Role, Server, Topology};
 
 const VARIABLE: &str = "LOCKLAB_ZOOKEEPER";

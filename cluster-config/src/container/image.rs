@@ -14,6 +14,7 @@ use testcontainers::bollard::query_parameters::CreateImageOptionsBuilder;
 use testcontainers::core::BuildImageOptions;
 use testcontainers::runners::AsyncBuilder;
 
+use crate::server::wanted_version;
 use crate::state_dir::state_dir;
 use crate::{ClusterError, Server, Topology};
 
@@ -96,11 +97,8 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<Chosen, Cl
 /// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary instead; `None` for
 /// everything else.
 fn registry_name(server: &str) -> Option<(String, &'static str)> {
-    let (flavour, version) = server.split_once(['-', '@']).unwrap_or((server, "8"));
-    if !version.split('.').all(|part| part.parse::<u32>().is_ok()) {
-        return None;
-    }
-    match flavour {
+    let (flavour, version) = wanted_version(server).unwrap_or((Some(server), "8"));
+    match flavour? {
         "redis" => Some((format!("redis:{version}"), "LOCKLAB_REDIS_SERVER")),
         "valkey" => Some((format!("valkey/valkey:{version}"), "LOCKLAB_VALKEY_SERVER")),
         _ => None,

@@ -41,17 +41,15 @@ fn space() -> String {
     format!("{}/{}", boot.trim(), registry::pid_namespace())
 }
 
-/// Removes every container of a deployment, running or not; returns how many there were.
-pub(crate) fn remove_all(id: &str) -> Result<u32, ClusterError> {
+/// Removes every container of a deployment, running or not.
+pub(crate) fn remove_all(id: &str) -> Result<(), ClusterError> {
     let label = format!("{DEPLOYMENT}={id}");
     engine::block(async move {
         let docker = engine::connect().await?.docker;
-        let mut removed = 0;
         for container in list(&docker, &label, true).await? {
             remove(&docker, &container.id.unwrap_or_default()).await?;
-            removed += 1;
         }
-        Ok(removed)
+        Ok(())
     })
 }
 
@@ -76,21 +74,13 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
         if same_space
             && !detached
             && label(OWNER)
-                .and_then(owner)
-                .is_some_and(|it| !it.is_alive())
+                .and_then(|owner| ProcessId::read(owner.split(':')))
+                .is_some_and(|owner| !owner.is_alive())
         {
             remove(docker, &container.id.unwrap_or_default()).await?;
         }
     }
     Ok(())
-}
-
-fn owner(label: &str) -> Option<ProcessId> {
-    let (pid, start_tick) = label.split_once(':')?;
-    Some(ProcessId {
-        pid: pid.parse().ok()?,
-        start_tick: start_tick.parse().ok()?,
-    })
 }
 
 async fn list(
@@ -121,19 +111,5 @@ pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), Clust
             ..
         }) => Ok(()),
         Err(error) => Err(failed!("cannot remove the container {container}: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_owner_is_read_back_from_its_label() {
-        let own = ProcessId::own().unwrap();
-        let label = format!("{}:{}", own.pid, own.start_tick);
-        assert_eq!(owner(&label), Some(own));
-        assert_eq!(owner("17"), None);
-        assert_eq!(owner("17:x"), None);
     }
 }

@@ -14,7 +14,8 @@ pub(crate) use labels::{any_running, remove_all};
 
 use crate::process::{Way, bring_up};
 use crate::{
-    ClusterError, ContainerNetwork, Deployment, Links, Provisioner, Topology, UpOptions, sweep,
+    ClusterError, ContainerNetwork, Deployment, Links, Provisioner, ProvisionerKind, Topology,
+    UpOptions, sweep,
 };
 use engine::connect;
 use runner::Containers;
@@ -30,7 +31,7 @@ pub struct Container;
 #[async_trait]
 impl Provisioner for Container {
     fn name(&self) -> &'static str {
-        "container"
+        ProvisionerKind::Container.name()
     }
 
     async fn up(
@@ -81,7 +82,7 @@ impl Provisioner for Container {
         }
         let (layout, ports) = network::plan(network, topology);
         let way = Way {
-            name: self.name(),
+            kind: ProvisionerKind::Container,
             server: None,
             version: image.made_of.as_ref().map(|server| server.version.clone()),
             image: Some(image.name.clone()),

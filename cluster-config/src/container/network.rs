@@ -5,7 +5,7 @@ use std::path::Path;
 
 use testcontainers::bollard::models::{HostConfig, HostConfigLogConfig, PortBinding};
 
-use crate::layout::Layout;
+use crate::layout::{Layout, Plan};
 use crate::{Access, ContainerNetwork, Links, Topology, TopologyKind};
 
 /// The engine's own network, where a container with published ports is unless it joins another's.
@@ -13,9 +13,6 @@ pub(crate) const BRIDGE: &str = "bridge";
 
 /// The bus ports of a cluster lie so far above the client ports. They exist inside the shared network only.
 const BUS_OFFSET: u16 = 10_000;
-
-/// Places the nodes of a topology: links, first port, directory of logs, directory of data, who is admitted.
-pub(crate) type Plan = fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout;
 
 /// How nodes are placed in a network, and how many ports in a row they need.
 pub(crate) fn plan(network: ContainerNetwork, topology: &Topology) -> (Plan, u16) {

@@ -19,7 +19,7 @@ use testcontainers::bollard::query_parameters::{
 use testcontainers::core::{AccessMode, ContainerPort, Mount};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerRequest, GenericImage, ImageExt};
-use tokio::sync::{Mutex as AsyncMutex, RwLock};
+use tokio::sync::{OnceCell, RwLock};
 
 use super::engine::{self, Engine};
 use super::image::Chosen;
@@ -30,7 +30,7 @@ use crate::baseline::{System, container_words};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
 use crate::provisioner::Runner;
-use crate::registry::{self, Running};
+use crate::registry::{MARK, Running};
 use crate::{ClusterError, ContainerNetwork, ProcessId};
 
 #[derive(Debug)]
@@ -54,12 +54,11 @@ struct Shared {
     names: Vec<String>,
     /// The container whose network the nodes share, and the ports that it publishes; not needed in every network.
     holder: Option<(String, Vec<u16>)>,
-    /// Whether the holder has been started.
-    held: AsyncMutex<bool>,
+    /// Set when the holder has been started.
+    held: OnceCell<()>,
     /// What the servers are, if not Redis.
     system: Option<&'static dyn System>,
     labels: BTreeMap<String, String>,
-    environment: Vec<(&'static str, String)>,
     running: Mutex<BTreeMap<String, Started>>,
 }
 
@@ -104,10 +103,9 @@ impl Containers {
                 data: record.data.clone(),
                 names,
                 holder,
-                held: AsyncMutex::new(false),
+                held: OnceCell::new(),
                 system: record.topology.system(),
                 labels: labels::of(record),
-                environment: registry::marks(record),
                 running: Mutex::default(),
             }),
             reaper: Mutex::new(reaper),
@@ -147,13 +145,6 @@ pub(crate) fn name(deployment: &str, node: &str) -> String {
 }
 
 impl Shared {
-    fn must_be(&self, closed: &bool) -> Result<(), ClusterError> {
-        match closed {
-            false => Ok(()),
-            true => Err(failed!("{} is being taken down", self.deployment)),
-        }
-    }
-
     /// A container with our marks that runs a program with its arguments.
     fn request(
         &self,
@@ -176,10 +167,8 @@ impl Shared {
             .with_cmd(words)
             .with_container_name(name)
             .with_labels(&self.labels)
-            .with_host_config_modifier(place.settings());
-        for (key, value) in &self.environment {
-            request = request.with_env_var(*key, value);
-        }
+            .with_host_config_modifier(place.settings())
+            .with_env_var(MARK, &self.deployment);
         if !self.engine.rootless {
             // Files that it writes must be this user's to remove.
             let (user, group) = self.user();
@@ -206,25 +195,14 @@ impl Shared {
         let Some((name, ports)) = &self.holder else {
             return Ok(());
         };
-        let mut held = self.held.lock().await;
-        if !*held {
-            let words = [
-                &self.image.program,
-                "--port",
-                "0",
-                "--dir",
-                DIR,
-                "--unixsocket",
-                "/holder/socket",
-            ];
-            let words = words.map(str::to_owned).to_vec();
-            let request = self
-                .request(name, words, Place::Behind(ports.clone()))
-                .with_mount(Mount::tmpfs_mount(DIR));
-            start(request, name).await?;
-            *held = true;
-        }
-        Ok(())
+        let words = format!("--port 0 --dir {DIR} --unixsocket {DIR}/socket");
+        let program = std::iter::once(self.image.program.clone());
+        let words = program.chain(words.split(' ').map(str::to_owned));
+        let request = self
+            .request(name, words.collect(), Place::Behind(ports.clone()))
+            .with_mount(Mount::tmpfs_mount(DIR));
+        let started = async { start(request, name).await.map(drop) };
+        self.held.get_or_try_init(|| started).await.map(drop)
     }
 
     /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the same path, so that
@@ -284,10 +262,8 @@ impl Shared {
             .unwrap_or(0);
         // Its environment is there a moment later than it, and its group already.
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let process = ProcessId::of(pid).filter(|process| {
-            let (key, value) = &self.environment[0];
-            group.contains(&id) || process.has_variable(key, value)
-        });
+        let process = ProcessId::of(pid)
+            .filter(|process| group.contains(&id) || process.has_variable(MARK, &self.deployment));
         if self.network == ContainerNetwork::Host
             && process.is_some_and(|process| elsewhere(process.pid))
         {
@@ -301,10 +277,9 @@ impl Shared {
             process,
             ended: None,
         };
-        self.running
-            .lock()
-            .unwrap()
-            .insert(node.name.clone(), started);
+        let mut running = self.running.lock().unwrap();
+        running.insert(node.name.clone(), started);
+        drop(running);
         engine::spawn(follow(self, node.node.name, id, node.node.log));
         Ok(process)
     }
@@ -383,9 +358,11 @@ impl Runner for Containers {
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
         let (shared, closed, node) = (self.shared.clone(), self.closed.clone(), node.clone());
         engine::run(async move {
-            let open = closed.read().await;
-            shared.must_be(&open)?;
-            shared.clone().start(node).await
+            let closed = closed.read().await;
+            if *closed {
+                bail!("{} is being taken down", shared.deployment);
+            }
+            shared.start(node).await
         })
         .await
     }

@@ -127,56 +127,39 @@ async fn cluster(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
     let view = first_said(target, Role::Master, nodes).await?;
     let mut all = Vec::new();
-    for member in members(&text(&view)) {
-        let address = resolved(&member.address)
-            .await
-            .map_err(|why| missing!("{}: {why}", member.address))?;
-        all.push(found(member.role, address));
+    for (role, _, address) in members(&text(&view)) {
+        let resolved = resolved(address).await;
+        let address = resolved.map_err(|why| missing!("{address}: {why}"))?;
+        all.push(found(role, address));
     }
     Ok(all)
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Member {
-    role: Role,
-    address: String,
-    first_slot: Option<u16>,
+/// The living members in CLUSTER NODES, each with its role, its first slot and its address: masters with slots in the order of these, then
+/// replicas by address.
+fn members(view: &str) -> Vec<(Role, Option<u16>, &str)> {
+    let mut members: Vec<_> = view.lines().filter_map(member).collect();
+    members.sort_unstable();
+    members
 }
 
-/// The living members in CLUSTER NODES: masters with slots in the order of these, then replicas by address.
-fn members(view: &str) -> Vec<Member> {
-    let mut members: Vec<Member> = view
-        .lines()
-        .filter_map(|line| {
-            // <id> <ip:port@bus[,host]> <flags> <master> <ping> <pong> <epoch> <link> <slots…>
-            let words: Vec<&str> = line.split(' ').collect();
-            let flags: Vec<&str> = words.get(2)?.split(',').collect();
-            if ["fail", "noaddr", "handshake"]
-                .iter()
-                .any(|bad| flags.contains(bad))
-            {
-                return None;
-            }
-            let slot = words
-                .get(8)
-                .and_then(|range| range.split('-').next()?.parse().ok());
-            let role = match (flags.contains(&"master"), slot) {
-                (true, Some(_)) => Role::Master,
-                // A master without slots serves nobody.
-                (true, None) => return None,
-                (false, _) => Role::Replica,
-            };
-            Some(Member {
-                role,
-                address: words[1].split('@').next()?.to_owned(),
-                first_slot: slot,
-            })
-        })
-        .collect();
-    members.sort_by(|a, b| {
-        (a.role, a.first_slot, &a.address).cmp(&(b.role, b.first_slot, &b.address))
-    });
-    members
+/// Reads `<id> <ip:port@bus[,host]> <flags> <master> <ping> <pong> <epoch> <link> <slots…>`.
+fn member(line: &str) -> Option<(Role, Option<u16>, &str)> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let flags: Vec<&str> = words.get(2)?.split(',').collect();
+    let bad = ["fail", "noaddr", "handshake"];
+    if bad.iter().any(|bad| flags.contains(bad)) {
+        return None;
+    }
+    let slots = words.get(8);
+    let slot = slots.and_then(|range| range.split('-').next()?.parse().ok());
+    let role = match (flags.contains(&"master"), slot) {
+        (true, Some(_)) => Role::Master,
+        // A master without slots serves nobody.
+        (true, None) => return None,
+        (false, _) => Role::Replica,
+    };
+    Some((role, slot, words[1].split('@').next()?))
 }
 
 pub(super) async fn resolved(address: &str) -> Result<SocketAddr, String> {
@@ -203,16 +186,12 @@ mod tests {
                     d :0@0 slave,noaddr b 0 0 1 disconnected\n\
                     e 10.0.0.5:6379@16379 master,fail - 0 0 3 disconnected\n\
                     f 10.0.0.6:6379@16379 master - 0 0 4 connected\n";
-        let addresses: Vec<(Role, String)> = members(view)
-            .into_iter()
-            .map(|member| (member.role, member.address))
-            .collect();
         assert_eq!(
-            addresses,
+            members(view),
             [
-                (Role::Master, "10.0.0.1:6379".to_owned()),
-                (Role::Master, "10.0.0.2:6379".to_owned()),
-                (Role::Replica, "10.0.0.3:6379".to_owned())
+                (Role::Master, Some(0), "10.0.0.1:6379"),
+                (Role::Master, Some(8192), "10.0.0.2:6379"),
+                (Role::Replica, None, "10.0.0.3:6379")
             ]
         );
     }

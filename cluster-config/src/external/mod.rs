@@ -3,7 +3,8 @@
 mod discover;
 mod leftovers;
 
-use std::fmt::{self, Debug};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub struct ExternalTarget {
 
 /// Writes to servers that are not Redis as a client of theirs does: the harness itself knows neither their users nor their databases.
 #[async_trait]
-pub trait Writer: fmt::Debug + Send + Sync {
+pub trait Writer: Debug + Send + Sync {
     /// Whether a write under this name is answered within `timeout`.
     async fn writes(&self, name: &str, timeout: Duration) -> bool;
 }
@@ -79,24 +80,15 @@ pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
 
 /// Somebody else's servers. Nothing is started, ended, flushed or configured; which faults may act there, the caller
 /// decides. Every key that the harness itself writes begins with the prefix. Shown without the password.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct External {
     target: ExternalTarget,
-    url: String,
+    url: Secret,
     shown_url: String,
     prefix: String,
     topology: Topology,
     found: Vec<Found>,
     version: String,
-}
-
-impl fmt::Debug for External {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("External")
-            .field("url", &self.shown_url)
-            .field("topology", &self.topology)
-            .finish_non_exhaustive()
-    }
 }
 
 impl External {
@@ -121,7 +113,7 @@ impl External {
             );
         }
         Ok(External {
-            url,
+            url: Secret::new(url),
             shown_url,
             prefix: "locklab:".to_owned(),
             topology,
@@ -143,7 +135,7 @@ impl External {
 
     /// What clients are given, with its password.
     pub fn url(&self) -> &str {
-        &self.url
+        self.url.reveal()
     }
 
     /// Whether every server is on this machine.
@@ -195,7 +187,10 @@ impl External {
 
     /// The URL with proxies in place of the servers.
     fn through(&self, nodes: &[PlannedNode]) -> String {
-        let (scheme, rest) = self.url.split_once("://").unwrap_or(("redis", &self.url));
+        let (scheme, rest) = self
+            .url()
+            .split_once("://")
+            .unwrap_or(("redis", self.url()));
         let authority = rest.find(['/', '?']).map_or(rest, |end| &rest[..end]);
         let user = authority.rfind('@').map_or("", |at| &authority[..=at]);
         let tail = &rest[authority.len()..];
@@ -239,21 +234,18 @@ impl Provisioner for External {
             .then(|| ports::reserve(None, 2, listens))
             .transpose()?;
         let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
-        let proxies = proxied
-            .then(|| Proxies::before(&nodes, self.topology.kind))
-            .transpose()?;
-        if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
-            proxies.lead_through(toxiproxy).await?;
-        }
+        // The servers do not know of the proxies and do not dial through them: each one that dials is a client.
+        let kind = self.topology.kind;
+        let proxies = Proxies::open(options, &nodes, kind, BTreeMap::new()).await?;
         let url = if proxied {
             self.through(&nodes)
         } else {
-            self.url.clone()
+            self.url().to_owned()
         };
         Ok(Deployment {
             topology: self.topology.clone(),
             id: "external".to_owned(),
-            url,
+            url: Secret::new(url),
             shown_url: self.shown_url.clone(),
             dir: options.dir.clone(),
             nodes: nodes.iter().map(|node| (**node).clone()).collect(),

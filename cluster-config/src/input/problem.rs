@@ -26,18 +26,11 @@ pub struct FileErrors {
 
 impl fmt::Display for FileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            let Problem {
-                line,
-                column,
-                message,
-            } = problem;
-            write!(f, "{}:{line}:{column}: {message}", self.file)?;
-        }
-        Ok(())
+        let lines = self.problems.iter().map(|problem| {
+            let (line, column) = (problem.line, problem.column);
+            format!("{}:{line}:{column}: {}", self.file, problem.message)
+        });
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 

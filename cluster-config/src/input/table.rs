@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::de::{DeserializeOwned, Visitor};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{Problems, nearest, one_of, shown};
 
@@ -28,11 +28,10 @@ pub fn read_table<T: DeserializeOwned>(
     name: &str,
     problems: &Problems<'_>,
 ) -> ReadTable<T> {
-    let mut table = table.clone();
+    let mut whole = Spanned::new(0..0, DeValue::Table(table.clone()));
     let mut refused = Vec::new();
     loop {
-        let whole = Deserializer::from(Spanned::new(0..0, table.clone()));
-        let error = match T::deserialize(whole) {
+        let error = match T::deserialize(ValueDeserializer::from(whole.clone())) {
             Ok(value) => {
                 return ReadTable {
                     value: Some(value),
@@ -43,7 +42,8 @@ pub fn read_table<T: DeserializeOwned>(
         };
         let span = error.span().unwrap_or(0..0);
         let mut path = Vec::new();
-        let Some(value) = find(&table, &span, &mut path) else {
+        let found = find(&whole, &span, &mut path);
+        let Some(value) = found.filter(|_| !path.is_empty()) else {
             problems.add(span, error.message());
             return ReadTable {
                 value: None,
@@ -54,77 +54,61 @@ pub fn read_table<T: DeserializeOwned>(
         if value.is_some() {
             refused.push(path.clone());
         }
-        remove(&mut table, &path);
+        remove(whole.get_mut(), &path);
     }
 }
 
-/// The way to what stands at these bytes: a value, or a key (`None`).
+/// The way to what stands at these bytes inside a value: another value, or a key (`None`).
 fn find<'a, 'i>(
-    table: &'a DeTable<'i>,
-    span: &Range<usize>,
-    path: &mut Vec<String>,
-) -> Option<Option<&'a DeValue<'i>>> {
-    for (key, value) in table {
-        path.push(key.get_ref().clone().into_owned());
-        if key.span() == *span {
-            return Some(None);
-        }
-        if let Some(found) = find_in(value, span, path) {
-            return Some(found);
-        }
-        path.pop();
-    }
-    None
-}
-
-fn find_in<'a, 'i>(
     value: &'a Spanned<DeValue<'i>>,
     span: &Range<usize>,
     path: &mut Vec<String>,
 ) -> Option<Option<&'a DeValue<'i>>> {
-    let inside = match value.get_ref() {
-        DeValue::Table(table) => find(table, span, path),
-        DeValue::Array(list) => list.iter().enumerate().find_map(|(index, entry)| {
-            path.push(index.to_string());
-            let found = find_in(entry, span, path);
-            if found.is_none() {
-                path.pop();
-            }
-            found
+    let mut inside = |key: String, is_key: bool, value| {
+        path.push(key);
+        let found = if is_key {
+            Some(None)
+        } else {
+            find(value, span, path)
+        };
+        if found.is_none() {
+            path.pop();
+        }
+        found
+    };
+    let found = match value.get_ref() {
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
+            inside(
+                key.get_ref().clone().into_owned(),
+                key.span() == *span,
+                value,
+            )
         }),
+        DeValue::Array(list) => (list.iter().enumerate())
+            .find_map(|(index, entry)| inside(index.to_string(), false, entry)),
         _ => None,
     };
-    inside.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
+    found.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
 }
 
-fn remove(table: &mut DeTable<'_>, path: &[String]) {
-    let Some((first, rest)) = path.split_first() else {
-        return;
-    };
-    if rest.is_empty() {
-        table.remove(first.as_str());
-        return;
-    }
-    let next = table
-        .iter_mut()
-        .find(|(key, _)| key.get_ref() == first.as_str());
-    if let Some((_, value)) = next {
-        remove_in(value.get_mut(), rest);
-    }
-}
-
-fn remove_in(value: &mut DeValue<'_>, path: &[String]) {
+/// Takes what is at the end of a path that is not empty out of a value.
+fn remove(value: &mut DeValue<'_>, path: &[String]) {
+    let (first, rest) = path.split_first().expect("a place has a name");
     match value {
-        DeValue::Table(table) => remove(table, path),
+        DeValue::Table(table) if rest.is_empty() => drop(table.remove(first.as_str())),
+        DeValue::Table(table) => {
+            let inner = table.get_mut(first.as_str()).expect("it was found there");
+            remove(inner.get_mut(), rest);
+        }
         DeValue::Array(list) => {
-            let index: usize = path[0].parse().expect("a place in a list is a number");
-            if path.len() > 1 {
-                let entry = list.get_mut(index).expect("it was found there");
-                remove_in(entry.get_mut(), &path[1..]);
-            } else {
+            let index: usize = first.parse().expect("a place in a list is a number");
+            if rest.is_empty() {
                 let others = list.clone().into_iter().enumerate();
                 let others = others.filter(|(number, _)| *number != index);
                 *list = others.map(|(_, entry)| entry).collect();
+            } else {
+                let entry = list.get_mut(index).expect("it was found there");
+                remove(entry.get_mut(), rest);
             }
         }
         _ => {}

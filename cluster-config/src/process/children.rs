@@ -19,7 +19,7 @@ use crate::baseline::{System, unprivileged};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
 use crate::provisioner::Runner;
-use crate::registry::{self, Running};
+use crate::registry::{MARK, Running};
 use crate::{ClusterError, ProcessId};
 
 /// The child processes of one deployment, by node.
@@ -32,7 +32,7 @@ pub(crate) struct Children {
     others: Mutex<BTreeMap<String, PathBuf>>,
     /// More of a node's environment, by its name.
     env: BTreeMap<String, Vec<(String, String)>>,
-    marks: Vec<(&'static str, String)>,
+    deployment: String,
     detach: bool,
     children: Mutex<BTreeMap<String, Child>>,
 }
@@ -49,17 +49,15 @@ impl Children {
             system: record.topology.system(),
             others: Mutex::default(),
             env,
-            marks: registry::marks(record),
+            deployment: record.id.clone(),
             detach: record.detached,
             children: Mutex::default(),
         }
     }
-}
 
-impl Children {
     /// Runs what a node's server needs before it can start, to its end; it ends with this process.
     async fn run(&self, mut command: Command, node: &PlannedNode) -> Result<(), ClusterError> {
-        command.envs(self.marks.iter().map(|(name, value)| (*name, value)));
+        command.env(MARK, &self.deployment);
         let failed = |error| failed!("cannot prepare {}: {error}", node.name);
         let mut child = spawn(command, &node.log, false).await.map_err(failed)?;
         loop {
@@ -93,16 +91,14 @@ impl Runner for Children {
         command.args(&node.args);
         let own = self.env.get(&node.name).into_iter().flatten();
         command.envs(own.map(|(name, value)| (name, value)));
-        command.envs(self.marks.iter().map(|(name, value)| (*name, value)));
+        command.env(MARK, &self.deployment);
         let started = spawn(command, &node.log, self.detach).await;
         let program = self.program.display();
         let child =
             started.map_err(|error| failed!("cannot start {} ({program}): {error}", node.name))?;
         let process = ProcessId::of(child.id());
-        self.children
-            .lock()
-            .unwrap()
-            .insert(node.name.clone(), child);
+        let mut children = self.children.lock().unwrap();
+        children.insert(node.name.clone(), child);
         Ok(process)
     }
 

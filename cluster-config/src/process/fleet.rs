@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -21,14 +20,15 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 /// The servers of a deployment. Dropping it ends them, unless they were let go.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    nodes: Vec<PlannedNode>,
+    pub(crate) nodes: Vec<PlannedNode>,
     /// `None`: somebody else runs them. There is nothing to end then, and nothing can be started.
     own: Option<Own>,
     /// What its servers are, if not Redis.
-    system: Option<&'static dyn System>,
-    /// Where the processes of its nodes are named, since their addresses do not tell who dials.
-    links: OnceLock<LinkTable>,
-    let_go: AtomicBool,
+    pub(crate) system: Option<&'static dyn System>,
+    /// Where the processes of its nodes are named, if their addresses do not tell who dials.
+    links: Option<LinkTable>,
+    /// Whether the servers outlive this value and this process.
+    pub(crate) let_go: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +43,7 @@ impl Fleet {
         runner: Box<dyn Runner>,
         nodes: Vec<PlannedNode>,
         record: Running,
+        links: Option<LinkTable>,
     ) -> Result<Fleet, ClusterError> {
         // The record comes first: a harness that dies from here on leaves nothing that no record leads to.
         registry::save(&record)?;
@@ -56,8 +57,8 @@ impl Fleet {
             nodes,
             own: Some(Own { runner, record }),
             system,
-            links: OnceLock::new(),
-            let_go: AtomicBool::new(false),
+            links: links.filter(|_| system.is_some()),
+            let_go: false,
         };
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
@@ -79,8 +80,8 @@ impl Fleet {
             nodes,
             own: None,
             system: None,
-            links: OnceLock::new(),
-            let_go: AtomicBool::new(false),
+            links: None,
+            let_go: false,
         }
     }
 
@@ -94,20 +95,6 @@ impl Fleet {
             })
     }
 
-    pub(crate) fn system(&self) -> Option<&'static dyn System> {
-        self.system
-    }
-
-    /// From now on the processes of nodes are named there.
-    pub(crate) fn name_processes_to(&self, links: LinkTable) {
-        // An error means that there is one already.
-        let _ = self.links.set(links);
-    }
-
-    pub(crate) fn nodes(&self) -> &[PlannedNode] {
-        &self.nodes
-    }
-
     /// Starts the server of a node that is not running.
     pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
         let planned = self.planned(node)?;
@@ -115,7 +102,7 @@ impl Fleet {
             bail!("{node} is running already");
         }
         let process = self.runner(node)?.start(planned).await?;
-        if let (Some(links), Some(process)) = (self.links.get(), process) {
+        if let (Some(links), Some(process)) = (&self.links, process) {
             links.name_process(Party::Node(node.to_owned()), process.pid);
         }
         self.update_record(|record| {
@@ -199,11 +186,6 @@ impl Fleet {
         self.running(node)?.plug(node, in_again).await
     }
 
-    /// From now on the servers outlive this value and this process.
-    pub(crate) fn let_go(&self) {
-        self.let_go.store(true, Ordering::Relaxed);
-    }
-
     /// Ends every server, waits until all are gone, removes data directories and the record; keeps logs.
     ///
     /// After an error the record stays, so that the next start can finish the work.
@@ -233,7 +215,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        if !self.let_go.load(Ordering::Relaxed) {
+        if !self.let_go {
             // Nobody is left to be told; what stays is listed in the record and swept at the next start.
             let _ = self.end();
         }

@@ -12,14 +12,15 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
 use crate::access::Access;
-use crate::layout::{Layout, MASTER_NAME, PlannedNode};
+use crate::layout::{Layout, MASTER_NAME, Plan, PlannedNode};
 use crate::probe::Prober;
 use crate::provisioner::Runner;
 use crate::proxy::Proxies;
 use crate::registry::{self, Running, RunningNode};
 use crate::server::Server;
 use crate::{
-    ClusterError, Deployment, Links, Provisioner, Role, Topology, UpOptions, ports, sweep,
+    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology,
+    UpOptions, ports, sweep,
 };
 use children::Children;
 use fleet::Fleet;
@@ -35,7 +36,7 @@ pub struct Process;
 #[async_trait]
 impl Provisioner for Process {
     fn name(&self) -> &'static str {
-        "process"
+        ProvisionerKind::Process.name()
     }
 
     async fn up(
@@ -61,7 +62,7 @@ impl Provisioner for Process {
         let program = server.path.clone();
         let env = options.env.clone();
         let way = Way {
-            name: self.name(),
+            kind: ProvisionerKind::Process,
             server: Some(server),
             version: None,
             image: None,
@@ -75,14 +76,14 @@ impl Provisioner for Process {
 
 /// What one provisioner does unlike another.
 pub(crate) struct Way<'a> {
-    pub(crate) name: &'static str,
+    pub(crate) kind: ProvisionerKind,
     /// The binary that this machine will run, if it does.
     pub(crate) server: Option<Server>,
     /// The server's version, where another binary told it before; the first node is asked if nobody knows.
     pub(crate) version: Option<String>,
     pub(crate) image: Option<String>,
-    /// Places the nodes: topology, links, first port, directory of logs, directory of data, who is admitted.
-    pub(crate) layout: fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout,
+    /// Places the nodes.
+    pub(crate) layout: Plan,
     /// How many ports in a row the layout uses.
     pub(crate) ports: u16,
     /// Makes what the servers run in.
@@ -121,7 +122,7 @@ pub(crate) async fn bring_up(
     let record = Running {
         id: id.clone(),
         topology: topology.kind,
-        provisioner: way.name.to_owned(),
+        provisioner: way.kind,
         image: way.image,
         url: layout.shown_url.clone(),
         server_version: version.clone().unwrap_or_default(),
@@ -136,19 +137,13 @@ pub(crate) async fn bring_up(
         nodes: layout.nodes.iter().map(listed).collect(),
         pid_namespace: registry::pid_namespace(),
     };
-    let proxies = match options.links {
-        Links::Direct => None,
-        Links::Proxied => Some(Proxies::open(&layout.nodes, topology.kind)?),
-    };
-    if let (Some(proxies), Some(toxiproxy)) = (&proxies, options.toxiproxy) {
-        proxies.lead_through(toxiproxy).await?;
-    }
+    let sources = layout.nodes.iter();
+    let sources = sources.map(|node| (node.address.ip(), node.name.clone()));
+    let proxies = Proxies::open(options, &layout.nodes, topology.kind, sources.collect()).await?;
     let runner = (way.runner)(&record)?;
     // From here on the fleet ends its servers when an error or a dropped call leaves this function.
-    let fleet = Fleet::new(runner, layout.nodes.clone(), record)?;
-    if let (Some(proxies), Some(_)) = (&proxies, fleet.system()) {
-        fleet.name_processes_to(proxies.table().clone());
-    }
+    let table = proxies.as_ref().map(|proxies| proxies.table.clone());
+    let mut fleet = Fleet::new(runner, layout.nodes.clone(), record, table)?;
     if let Some(tls) = &layout.tls {
         let addresses = layout.listens();
         let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
@@ -160,21 +155,19 @@ pub(crate) async fn bring_up(
         Some(version) => version,
         None => start.version().await?,
     };
-    let modules = match fleet.system() {
+    let modules = match fleet.system {
         Some(_) => Vec::new(),
-        None => ready::modules(&fleet.nodes()[0]).await,
+        None => ready::modules(&fleet.nodes[0]).await,
     };
     fleet.update_record(|record| {
         record.server_version = version.clone();
         record.modules = modules;
     })?;
-    if options.detach {
-        fleet.let_go();
-    }
+    fleet.let_go = options.detach;
     Ok(Deployment {
         topology: topology.clone(),
         id,
-        url: layout.url,
+        url: Secret::new(layout.url),
         shown_url: layout.shown_url,
         dir,
         nodes: layout.nodes.iter().map(|node| (**node).clone()).collect(),
@@ -212,15 +205,15 @@ async fn start_all(
     topology: &Topology,
     start: Start<'_>,
 ) -> Result<(), ClusterError> {
-    let of_role = |role| fleet.nodes().iter().filter(move |node| node.role == role);
-    if fleet.system().is_some() {
+    let of_role = |role| fleet.nodes.iter().filter(move |node| node.role == role);
+    if fleet.system.is_some() {
         // None of them serves before a majority is there.
-        for node in fleet.nodes() {
+        for node in &fleet.nodes {
             fleet.spawn(&node.name).await?;
         }
-        try_join_all(fleet.nodes().iter().map(|node| start.ready(node))).await?;
+        try_join_all(fleet.nodes.iter().map(|node| start.ready(node))).await?;
     } else if topology.kind == crate::TopologyKind::Cluster {
-        try_join_all(fleet.nodes().iter().map(|node| start.server(node))).await?;
+        try_join_all(fleet.nodes.iter().map(|node| start.server(node))).await?;
     } else {
         for role in [Role::Master, Role::Replica] {
             try_join_all(of_role(role).map(|node| start.server(node))).await?;

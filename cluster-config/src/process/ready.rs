@@ -75,7 +75,7 @@ impl Start<'_> {
 
     /// Waits until a server that was started can be used.
     pub(crate) async fn ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
-        if let Some(system) = self.fleet.system() {
+        if let Some(system) = self.fleet.system {
             return self.serves(system, node).await;
         }
         self.answers(node).await?;
@@ -92,7 +92,7 @@ impl Start<'_> {
                 Ok(_) => return Ok(()),
                 Err(why) => why,
             };
-            let all = self.fleet.nodes();
+            let all = &self.fleet.nodes;
             let there = all
                 .iter()
                 .filter(|node| self.fleet.pid(&node.name).is_some());
@@ -117,9 +117,9 @@ impl Start<'_> {
 
     /// What the first node says of its own version.
     pub(crate) async fn version(self) -> Result<String, ClusterError> {
-        let first = &self.fleet.nodes()[0];
+        let first = &self.fleet.nodes[0];
         self.until(first, || async {
-            if let Some(system) = self.fleet.system() {
+            if let Some(system) = self.fleet.system {
                 return system.version(first.address).await;
             }
             let info = text(&ask(&first.dial, &["INFO", "server"], ANSWER).await?);
@@ -144,13 +144,8 @@ impl Start<'_> {
     async fn linked(self, replica: &PlannedNode) -> Result<(), ClusterError> {
         self.until(replica, || async {
             let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);
-            match field(&info, "master_link_status") {
-                Some("up") => Ok(()),
-                other => Err(format!(
-                    "master_link_status is {}",
-                    other.unwrap_or("absent")
-                )),
-            }
+            let status = field(&info, "master_link_status");
+            expect(status, "master_link_status", "up")
         })
         .await
     }
@@ -192,29 +187,26 @@ impl Start<'_> {
     async fn sentinels_agree(self, topology: &Topology) -> Result<(), ClusterError> {
         let sentinels = self
             .fleet
-            .nodes()
+            .nodes
             .iter()
             .filter(|node| node.role == Role::Sentinel);
         try_join_all(sentinels.map(|sentinel| async move {
             self.until(sentinel, || async {
                 let master =
                     ask(&sentinel.dial, &["SENTINEL", "MASTER", MASTER_NAME], ANSWER).await?;
-                expect(&master, "flags", "master")?;
-                expect(&master, "num-slaves", &topology.replicas.to_string())?;
-                expect(
-                    &master,
-                    "num-other-sentinels",
-                    &(topology.sentinels - 1).to_string(),
-                )?;
-                let replicas = ask(
-                    &sentinel.dial,
-                    &["SENTINEL", "REPLICAS", MASTER_NAME],
-                    ANSWER,
-                )
-                .await?;
+                for (name, wanted) in [
+                    ("flags", "master"),
+                    ("num-slaves", &topology.replicas.to_string()),
+                    ("num-other-sentinels", &(topology.sentinels - 1).to_string()),
+                ] {
+                    expect(entry(&master, name).as_deref(), name, wanted)?;
+                }
+                let asked = ["SENTINEL", "REPLICAS", MASTER_NAME];
+                let replicas = ask(&sentinel.dial, &asked, ANSWER).await?;
                 for replica in items(&replicas) {
-                    expect(replica, "flags", "slave")?;
-                    expect(replica, "master-link-status", "ok")?;
+                    for (name, wanted) in [("flags", "slave"), ("master-link-status", "ok")] {
+                        expect(entry(replica, name).as_deref(), name, wanted)?;
+                    }
                 }
                 Ok(())
             })
@@ -226,7 +218,7 @@ impl Start<'_> {
 
     /// Makes a cluster of running members: slots, epochs, introductions, replicas.
     async fn form_cluster(self, topology: &Topology) -> Result<(), ClusterError> {
-        let nodes = self.fleet.nodes();
+        let nodes = &self.fleet.nodes;
         let masters = topology.shards as usize;
         // Distinct epochs beforehand spare the members the rounds in which they would settle a collision.
         let ids = try_join_all(nodes.iter().enumerate().map(|(index, node)| async move {
@@ -262,23 +254,17 @@ impl Start<'_> {
 
     /// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
     async fn cluster_agrees(self, topology: &Topology) -> Result<(), ClusterError> {
-        let known = &self.fleet.nodes().len().to_string();
+        let known = &self.fleet.nodes.len().to_string();
         // Each range is two bounds, the master, and the replicas that the member believes to be of use.
         let entry = 3 + topology.replicas as usize;
-        try_join_all(self.fleet.nodes().iter().map(|node| async move {
+        try_join_all(self.fleet.nodes.iter().map(|node| async move {
             if node.role == Role::Replica {
                 self.linked(node).await?;
             }
             self.until(node, || async {
                 let info = text(&ask(&node.dial, &["CLUSTER", "INFO"], ANSWER).await?);
                 for (name, wanted) in [("cluster_state", "ok"), ("cluster_known_nodes", known)] {
-                    let found = field(&info, name);
-                    if found != Some(wanted) {
-                        return Err(format!(
-                            "{name} is `{}`, not yet `{wanted}`",
-                            found.unwrap_or_default()
-                        ));
-                    }
+                    expect(field(&info, name), name, wanted)?;
                 }
                 let slots = ask(&node.dial, &["CLUSTER", "SLOTS"], ANSWER).await?;
                 let ranges = items(&slots);
@@ -306,7 +292,7 @@ impl Start<'_> {
         match topology.kind {
             TopologyKind::Sentinel => {
                 self.sentinels_agree(topology).await?;
-                self.counts_replicas(&self.fleet.nodes()[0], topology.replicas)
+                self.counts_replicas(&self.fleet.nodes[0], topology.replicas)
                     .await
             }
             TopologyKind::Cluster => {
@@ -318,15 +304,13 @@ impl Start<'_> {
     }
 }
 
-/// Compares one entry of a flat name-value array.
-fn expect(entries: &Value, name: &str, wanted: &str) -> Result<(), String> {
-    match entry(entries, name) {
-        Some(found) if found == wanted => Ok(()),
-        found => Err(format!(
-            "the sentinel says {name} = `{}`, not yet `{wanted}`",
-            found.unwrap_or_default()
-        )),
+/// Compares what a server says under a name.
+fn expect(found: Option<&str>, name: &str, wanted: &str) -> Result<(), String> {
+    if found == Some(wanted) {
+        return Ok(());
     }
+    let found = found.unwrap_or_default();
+    Err(format!("{name} is `{found}`, not yet `{wanted}`"))
 }
 
 /// Names of the modules that a server has loaded; none if it does not say.

@@ -16,7 +16,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -24,10 +24,10 @@ use tokio::runtime::Runtime;
 
 use crate::layout::PlannedNode;
 use crate::relay::{HopLease, Relay};
-use crate::{ClusterError, Party, TopologyKind};
+use crate::{ClusterError, Links, Party, TopologyKind, UpOptions};
 use fault::Ending;
 pub use fault::LinkFault;
-pub(crate) use fault::{TOXICS, ToxicFault, ToxicKind};
+pub(crate) use fault::{FaultBehaviour, TOXICS, ToxicKind};
 pub(crate) use passage::{Passage, Traffic, accept};
 pub use resp::{Label, Labels, MessagePassage, Pattern, Words};
 pub(crate) use table::{Direction, Ends};
@@ -37,47 +37,42 @@ pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
 /// The running proxies of one deployment; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxies {
-    table: LinkTable,
-    /// Where connections are led through, if it is not straight to the nodes.
-    relay: Arc<OnceLock<Arc<Relay>>>,
+    pub(crate) table: LinkTable,
+    /// The Toxiproxy server through which connections are led and where links are harmed, if they do not lead straight to the nodes.
+    pub(crate) relay: Option<Arc<Relay>>,
     // Own threads: a busy load generator in the same process must not make links slower.
     runtime: Option<Runtime>,
 }
 
 impl Proxies {
-    /// Listens on every announced address; forwards from then on, whether or not the servers run.
-    pub(crate) fn open(nodes: &[PlannedNode], kind: TopologyKind) -> Result<Proxies, ClusterError> {
-        let sources = nodes
-            .iter()
-            .map(|node| (node.address.ip(), node.name.clone()))
-            .collect();
-        Proxies::listening(nodes, sources, kind.is_redis())
-    }
-
-    /// The same before servers that do not know of it and do not dial through it: each one that dials is a client.
-    pub(crate) fn before(
+    /// Those that the options ask for. They listen on every announced address and forward from then on, whether or not the servers run.
+    /// `sources` are the addresses from which nodes dial: a connection from any other is a client's.
+    pub(crate) async fn open(
+        options: &UpOptions,
         nodes: &[PlannedNode],
         kind: TopologyKind,
-    ) -> Result<Proxies, ClusterError> {
-        Proxies::listening(nodes, BTreeMap::new(), kind.is_redis())
-    }
-
-    fn listening(
-        nodes: &[PlannedNode],
         sources: BTreeMap<IpAddr, String>,
-        is_redis: bool,
-    ) -> Result<Proxies, ClusterError> {
+    ) -> Result<Option<Proxies>, ClusterError> {
+        if options.links == Links::Direct {
+            return Ok(None);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("link-proxy")
             .enable_all()
             .build()
             .map_err(|error| failed!("cannot start proxy threads: {error}"))?;
-        let proxies = Proxies {
-            table: LinkTable::new(),
-            relay: Arc::default(),
+        let handle = runtime.handle().clone();
+        let mut proxies = Proxies {
+            table: LinkTable::default(),
+            relay: None,
             runtime: Some(runtime),
         };
+        if let Some(toxiproxy) = options.toxiproxy {
+            let opened = handle.spawn(Relay::open(toxiproxy)).await;
+            let relay = opened.map_err(|error| failed!("talking to Toxiproxy: {error}"))??;
+            proxies.relay = Some(Arc::new(relay));
+        }
         let sources = Arc::new(sources);
         for node in nodes {
             let ports = (node.announced.port(), node.address.port());
@@ -86,64 +81,26 @@ impl Proxies {
             {
                 let proxy = Proxy {
                     table: proxies.table.clone(),
-                    relay: Arc::clone(&proxies.relay),
+                    relay: proxies.relay.clone(),
                     node: Party::Node(node.name.clone()),
                     real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
                     // The cluster's bus speaks a language of its own, and so do other systems.
-                    manners: Manners {
-                        listens: is_redis && real == node.address.port(),
-                        half_open: true,
-                        traffic: Arc::default(),
-                    },
+                    listens: kind.is_redis() && real == node.address.port(),
                 };
-                proxies.listen(SocketAddr::new(node.announced.ip(), announced), proxy)?;
+                let announced = SocketAddr::new(node.announced.ip(), announced);
+                let _inside = handle.enter();
+                proxy
+                    .listen(announced)
+                    .map_err(|error| failed!("the proxy cannot listen on {announced}: {error}"))?;
             }
         }
-        Ok(proxies)
-    }
-
-    fn listen(&self, announced: SocketAddr, proxy: Proxy) -> Result<(), ClusterError> {
-        let failed = |error| failed!("the proxy cannot listen on {announced}: {error}");
-        let listener = bind(announced).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let Some(runtime) = &self.runtime else {
-            return Ok(());
-        };
-        let _inside = runtime.enter();
-        let listener = TcpListener::from_std(listener).map_err(failed)?;
-        let proxy = Arc::new(proxy);
-        runtime.spawn(accept(listener, move |stream, peer| {
-            let proxy = Arc::clone(&proxy);
-            async move { proxy.serve(stream, peer).await }
-        }));
-        Ok(())
-    }
-
-    pub(crate) fn table(&self) -> &LinkTable {
-        &self.table
-    }
-
-    /// Leads every connection from now on through this Toxiproxy server, where links are harmed then.
-    pub(crate) async fn lead_through(&self, toxiproxy: SocketAddr) -> Result<(), ClusterError> {
-        let Some(runtime) = &self.runtime else {
-            return Ok(());
-        };
-        let opened = runtime.spawn(Relay::open(toxiproxy)).await;
-        let relay = opened.map_err(|error| failed!("talking to Toxiproxy: {error}"))??;
-        // Set once, before anybody dials.
-        let _ = self.relay.set(Arc::new(relay));
-        Ok(())
-    }
-
-    /// The Toxiproxy server that connections pass, if any.
-    pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {
-        self.relay.get()
+        Ok(Some(proxies))
     }
 
     pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         self.table.set_clients(pids);
-        if let Some(relay) = self.relay.get() {
+        if let Some(relay) = &self.relay {
             relay.renamed();
         }
     }
@@ -168,7 +125,7 @@ fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 
 impl Drop for Proxies {
     fn drop(&mut self) {
-        if let Some(relay) = self.relay.get() {
+        if let Some(relay) = &self.relay {
             relay.close_now();
         }
         // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any more.
@@ -182,15 +139,29 @@ impl Drop for Proxies {
 #[derive(Debug)]
 struct Proxy {
     table: LinkTable,
-    relay: Arc<OnceLock<Arc<Relay>>>,
+    relay: Option<Arc<Relay>>,
     node: Party,
     real: SocketAddr,
     /// Source addresses of nodes.
     sources: Arc<BTreeMap<IpAddr, String>>,
-    manners: Manners,
+    /// Whether what is said may be Redis and is listened to.
+    listens: bool,
 }
 
 impl Proxy {
+    /// Serves every connection to this address from now on, in the current runtime.
+    fn listen(self, announced: SocketAddr) -> std::io::Result<()> {
+        let listener = bind(announced)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let proxy = Arc::new(self);
+        tokio::spawn(accept(listener, move |stream, peer| {
+            let proxy = Arc::clone(&proxy);
+            async move { proxy.serve(stream, peer).await }
+        }));
+        Ok(())
+    }
+
     async fn serve(&self, stream: TcpStream, peer: SocketAddr) -> std::io::Result<()> {
         let local = stream.local_addr()?;
         let ends = self.register(peer, local).await?;
@@ -199,7 +170,7 @@ impl Proxy {
         if admitted(&mut out, back).await.is_err() {
             return stream.set_zero_linger();
         }
-        let hop = match self.relay.get() {
+        let hop = match &self.relay {
             Some(relay) => match relay.hop(&ends, self.real).await {
                 Ok(hop) => Some(hop),
                 // A server that has gone takes the links with it.
@@ -218,8 +189,9 @@ impl Proxy {
     async fn register(&self, peer: SocketAddr, local: SocketAddr) -> std::io::Result<Arc<Ends>> {
         let node = self.node.clone();
         let manners = Manners {
+            listens: self.listens,
+            half_open: true,
             traffic: Arc::default(),
-            ..self.manners.clone()
         };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));

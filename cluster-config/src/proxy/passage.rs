@@ -49,8 +49,8 @@ impl Passage {
         client: TcpStream,
         upstream: TcpStream,
         peer: SocketAddr,
-        local: SocketAddr,
     ) -> io::Result<()> {
+        let local = client.local_addr()?;
         let manners = Manners {
             listens: false,
             half_open: false,
@@ -74,17 +74,8 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Bytes received from those who dialled, and sent on.
-    pub(crate) fn out(&self) -> [u64; 2] {
-        self.of(Direction::Out)
-    }
-
-    /// Bytes received for those who dialled, and sent to them.
-    pub(crate) fn back(&self) -> [u64; 2] {
-        self.of(Direction::Back)
-    }
-
-    fn of(&self, direction: Direction) -> [u64; 2] {
+    /// Bytes received and sent in this direction.
+    pub(crate) fn of(&self, direction: Direction) -> [u64; 2] {
         let counts = self.counts[direction as usize].each_ref();
         counts.map(|count| count.load(Ordering::Relaxed))
     }

@@ -1,7 +1,6 @@
 //! The faults on each directed link: what every open and later connection has to do, and what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -11,15 +10,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{
-    Chunk, Ending, FaultBehaviour, LinkFault, Slices, ToxicFault, Treatment, Watched,
-};
+use super::fault::{Chunk, Ending, FaultBehaviour, LinkFault, Slices, Treatment, Watched};
 use super::passage::Traffic;
 use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, Pattern, Words};
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LinkTable {
     shared: Arc<Shared>,
 }
@@ -72,7 +69,7 @@ pub(crate) struct Ends {
 }
 
 /// How a proxy treats its connections.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Manners {
     /// Whether what is said may be Redis and is listened to.
     pub(super) listens: bool,
@@ -120,12 +117,6 @@ impl Ends {
 }
 
 impl LinkTable {
-    pub(crate) fn new() -> LinkTable {
-        LinkTable {
-            shared: Arc::new(Shared::default()),
-        }
-    }
-
     /// Puts a fault on the bytes that flow `from -> to`, by whichever side the connection was dialled; at once on open connections, and on those opened
     /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
@@ -160,11 +151,8 @@ impl LinkTable {
         let _ = self.shared.labels.set(labels);
     }
 
-    pub(crate) fn put_toxic(&self, from: &Party, to: &Party, toxic: ToxicFault) -> LinkGuard {
-        self.put(Some(from.clone()), Some(to.clone()), toxic.0)
-    }
-
-    fn put(
+    /// Puts a fault on the bytes that flow `from -> to`, `None` being anybody.
+    pub(crate) fn put(
         &self,
         from: Option<Party>,
         to: Option<Party>,
@@ -521,6 +509,7 @@ impl MessageWatch {
 }
 
 /// The undo of a link fault, and what it did so far. Dropping it heals.
+#[derive(Debug)]
 #[must_use = "the fault heals when its guard is dropped"]
 pub struct LinkGuard {
     shared: Arc<Shared>,
@@ -551,13 +540,13 @@ impl LinkGuard {
     }
 
     /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is void.
-    pub(crate) fn change(&mut self, toxic: ToxicFault) {
+    pub(crate) fn change(&mut self, fault: Box<dyn FaultBehaviour>) {
         let changed = Arc::new(Active {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
             place: self.active.place,
             from: self.active.from.clone(),
             to: self.active.to.clone(),
-            fault: toxic.0,
+            fault,
             done: Arc::clone(&self.active.done),
         });
         self.shared.faults.send_modify(|faults| {
@@ -575,17 +564,6 @@ impl LinkGuard {
 impl Drop for LinkGuard {
     fn drop(&mut self) {
         self.lift();
-    }
-}
-
-impl fmt::Debug for LinkGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkGuard")
-            .field("from", &self.active.from)
-            .field("to", &self.active.to)
-            .field("fault", &self.active.fault)
-            .field("effect", &self.effect())
-            .finish()
     }
 }
 

@@ -25,7 +25,7 @@ impl LinkFaultGuard {
     pub fn effect(&self) -> LinkEffect {
         match &self.0 {
             Place::Here(guard) => guard.effect(),
-            Place::There(guard) => guard.relay.effect(guard.id),
+            Place::There(guard) => guard.relay.locked().effect(guard.id),
         }
     }
 

@@ -1,12 +1,12 @@
 //! One way through a Toxiproxy server: a proxy there, and behind it a listener here that counts what comes back before it is harmed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use crate::Party;
 use crate::proxy::{Direction, LinkTable, Passage, Traffic, accept};
@@ -20,7 +20,8 @@ pub(super) struct Hop {
     pub(super) name: String,
     pub(super) address: SocketAddr,
     pub(super) enabled: bool,
-    pub(super) toxics: BTreeSet<ToxicKey>,
+    /// What had been counted on the connection when each came.
+    pub(super) toxics: BTreeMap<ToxicKey, u64>,
     pub(super) exit: Exit,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Exit {
     pub(super) address: SocketAddr,
     /// Of the connection that is opened next.
     traffic: Arc<Mutex<Arc<Traffic>>>,
-    accepting: AbortHandle,
+    _accepting: JoinSet<()>,
 }
 
 impl Exit {
@@ -40,37 +41,30 @@ impl Exit {
         let address = listener.local_addr()?;
         let traffic = Arc::new(Mutex::new(Arc::<Traffic>::default()));
         let counted = Arc::clone(&traffic);
-        let serving = accept(listener, move |stream, peer| {
+        let mut accepting = JoinSet::new();
+        accepting.spawn(accept(listener, move |stream, peer| {
             let passage = Passage {
-                table: LinkTable::new(),
+                table: LinkTable::default(),
                 client: Party::Client(0),
                 upstream: Party::Node(String::new()),
                 traffic: Arc::clone(&counted.lock().unwrap()),
             };
             async move {
-                let local = stream.local_addr()?;
                 match TcpStream::connect(node).await {
-                    Ok(server) => passage.carry(stream, server, peer, local).await,
+                    Ok(server) => passage.carry(stream, server, peer).await,
                     Err(_) => stream.set_zero_linger(),
                 }
             }
-        });
-        let accepting = tokio::spawn(serving).abort_handle();
+        }));
         Ok(Exit {
             address,
             traffic,
-            accepting,
+            _accepting: accepting,
         })
     }
 
     /// Counts the next connection's bytes here.
     pub(super) fn count_in(&self, traffic: Arc<Traffic>) {
         *self.traffic.lock().unwrap() = traffic;
-    }
-}
-
-impl Drop for Exit {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }

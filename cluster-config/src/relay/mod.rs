@@ -68,22 +68,20 @@ struct Busy {
     node: SocketAddr,
     /// Counts what is received from the node before the server sees it.
     back: Arc<Traffic>,
-    /// What had been counted when a toxic came.
-    since: BTreeMap<ToxicKey, u64>,
 }
 
 impl Busy {
     /// Bytes that have entered the server in this direction.
     fn entered(&self, direction: Direction) -> u64 {
         match direction {
-            Direction::Out => self.ends.traffic().out()[0],
-            Direction::Back => self.back.back()[0],
+            Direction::Out => self.ends.traffic().of(direction)[0],
+            Direction::Back => self.back.of(direction)[0],
         }
     }
 
     fn affected(&self, key: &ToxicKey) -> u64 {
-        let since = self.since.get(key).copied();
-        since.map_or(0, |since| self.entered(key.1).saturating_sub(since))
+        let since = self.hop.toxics.get(key);
+        since.map_or(0, |since| self.entered(key.1).saturating_sub(*since))
     }
 }
 
@@ -172,23 +170,23 @@ impl Relay {
     ) -> Result<HopLease, ClusterError> {
         let _turn = self.turn.lock().await;
         let idle = self.locked().idle.get_mut(&node).and_then(Vec::pop);
-        let hop = match idle {
+        let mut hop = match idle {
             Some(hop) => hop,
             None => self.make(node).await?,
         };
+        // What is on it from the connection before affects this one from its first byte.
+        hop.toxics.values_mut().for_each(|since| *since = 0);
         let back = Arc::<Traffic>::default();
         hop.exit.count_in(Arc::clone(&back));
         let id = {
             let mut state = self.locked();
             let id = state.next();
-            // What is on it from the connection before affects this one from its first byte.
-            let since = hop.toxics.iter().map(|key| (*key, 0)).collect();
+            let ends = Arc::clone(ends);
             let busy = Busy {
                 hop,
-                ends: Arc::clone(ends),
+                ends,
                 node,
                 back,
-                since,
             };
             state.busy.insert(id, busy);
             id
@@ -213,7 +211,7 @@ impl Relay {
             name,
             address: listens(&made)?,
             enabled: true,
-            toxics: Default::default(),
+            toxics: BTreeMap::new(),
             exit,
         })
     }
@@ -230,10 +228,9 @@ impl Relay {
                 .await?;
             self.locked().gone(id, key);
         }
-        for (key, kind, attributes) in change.come {
-            let stream = stream(key.1);
+        for (key, (kind, attributes)) in change.come {
             let toxic = json!({
-                "name": toxic_name(key), "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes,
+                "name": toxic_name(key), "type": kind, "stream": stream(key.1), "toxicity": 1.0, "attributes": attributes,
             });
             self.client
                 .ask(Method::POST, &format!("{proxy}/toxics"), Some(toxic))
@@ -275,17 +272,7 @@ impl Relay {
             let _turn = relay.turn.lock().await;
             let mut guards = Vec::new();
             for (from, to) in links {
-                let mut state = relay.locked();
-                let id = state.next();
-                let fault = ActiveFault {
-                    from,
-                    to,
-                    toxic: toxic.clone(),
-                    lifted: false,
-                    effect: LinkEffect::default(),
-                };
-                state.faults.insert(id, fault);
-                drop(state);
+                let id = relay.locked().put(from, to, toxic.clone());
                 guards.push(LinkFaultGuard(Place::There(RelayGuard {
                     relay: Arc::clone(&relay),
                     id,
@@ -314,10 +301,6 @@ impl Relay {
             lifted.map(|()| effect)
         })
         .await
-    }
-
-    fn effect(&self, id: u64) -> LinkEffect {
-        self.locked().effect(id)
     }
 
     /// Follows when connections turn out to be somebody else's.
@@ -353,16 +336,12 @@ impl Relay {
     }
 
     async fn close(&self) {
-        let names: Vec<String> = {
+        let paths: Vec<String> = {
             let state = self.locked();
             let busy = state.busy.values().map(|busy| &busy.hop);
             let all = state.idle.values().flatten().chain(busy);
-            all.map(|hop| hop.name.clone()).collect()
+            all.map(|hop| format!("/proxies/{}", hop.name)).collect()
         };
-        let paths: Vec<String> = names
-            .iter()
-            .map(|name| format!("/proxies/{name}"))
-            .collect();
         let _ = join_all(paths.iter().map(|path| self.client.remove(path))).await;
     }
 }
@@ -371,7 +350,7 @@ impl Relay {
 struct Change {
     name: String,
     gone: Vec<ToxicKey>,
-    come: Vec<(ToxicKey, &'static str, Value)>,
+    come: Vec<(ToxicKey, (&'static str, Value))>,
     /// To be switched on or off.
     enabled: Option<bool>,
 }
@@ -380,6 +359,19 @@ impl State {
     fn next(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    fn put(&mut self, from: Party, to: Party, toxic: Toxic) -> u64 {
+        let id = self.next();
+        let fault = ActiveFault {
+            from,
+            to,
+            toxic,
+            lifted: false,
+            effect: LinkEffect::default(),
+        };
+        self.faults.insert(id, fault);
+        id
     }
 
     fn change(&mut self, id: u64, new: bool) -> Option<Change> {
@@ -405,24 +397,22 @@ impl State {
             }
         }
         let present = &busy.hop.toxics;
-        let gone = present.iter().filter(|key| !wanted.contains_key(key));
+        let gone = present.keys().filter(|key| !wanted.contains_key(key));
         Some(Change {
             name: busy.hop.name.clone(),
             gone: gone.copied().collect(),
             enabled: (busy.hop.enabled != enabled).then_some(enabled),
             come: wanted
-                .iter()
-                .filter(|(key, _)| !present.contains(key))
-                .map(|(key, (kind, attributes))| (*key, *kind, attributes.clone()))
+                .into_iter()
+                .filter(|(key, _)| !present.contains_key(key))
                 .collect(),
         })
     }
 
     fn came(&mut self, id: u64, key: ToxicKey) {
         if let Some(busy) = self.busy.get_mut(&id) {
-            busy.hop.toxics.insert(key);
             let entered = busy.entered(key.1);
-            busy.since.insert(key, entered);
+            busy.hop.toxics.insert(key, entered);
         }
     }
 
@@ -430,7 +420,6 @@ impl State {
         if let Some(busy) = self.busy.get_mut(&id) {
             let affected = busy.affected(&key);
             busy.hop.toxics.remove(&key);
-            busy.since.remove(&key);
             self.keep(key, affected);
         }
     }
@@ -448,7 +437,7 @@ impl State {
     /// The connection has ended; its hop waits for the next.
     fn ended(&mut self, id: u64) {
         if let Some(busy) = self.busy.remove(&id) {
-            for key in busy.since.keys() {
+            for key in busy.hop.toxics.keys() {
                 let affected = busy.affected(key);
                 self.keep(*key, affected);
             }
@@ -523,11 +512,7 @@ async fn sweep(client: Client) -> Result<(), ClusterError> {
 
 /// The process that a name of ours carries.
 fn owner(name: &str) -> Option<ProcessId> {
-    let mut words = name.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-');
-    Some(ProcessId {
-        pid: words.next()?.parse().ok()?,
-        start_tick: words.next()?.parse().ok()?,
-    })
+    ProcessId::read(name.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-'))
 }
 
 #[cfg(test)]

@@ -145,16 +145,11 @@ impl Topology {
     /// Data nodes: everything but sentinels.
     pub fn data_nodes(&self) -> u32 {
         match self.kind {
-            TopologyKind::Single
-            | TopologyKind::Etcd
-            | TopologyKind::ZooKeeper
-            | TopologyKind::Mysql
-            | TopologyKind::Postgres
-            | TopologyKind::Mongodb => 1,
             TopologyKind::Etcd3 | TopologyKind::ZooKeeper3 => 3,
-            TopologyKind::Sentinel => 1 + self.replicas,
-            TopologyKind::Cluster => self.shards * (1 + self.replicas),
-            TopologyKind::Masters => self.masters * (1 + self.replicas),
+            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters => {
+                self.count(Role::Master) * (1 + self.replicas)
+            }
+            _ => 1,
         }
     }
 

@@ -232,16 +232,13 @@ const RESERVED: [&str; 40] = [
 
 /// What is wrong with a line, in words that begin with the key it stands under; `None`: nothing.
 fn line_complaint(directive: &str, value: &str) -> Option<String> {
-    let form = form_complaint(directive, value);
-    if form.is_some() {
-        return form;
-    }
-    if RESERVED.contains(&directive.to_ascii_lowercase().as_str()) {
-        return Some(format!(
-            "config: {directive} is chosen by the harness, since addresses, directories and passwords follow from it; leave it out"
-        ));
-    }
-    None
+    form_complaint(directive, value).or_else(|| {
+        RESERVED.contains(&directive.to_ascii_lowercase().as_str()).then(|| {
+            format!(
+                "config: {directive} is chosen by the harness, since addresses, directories and passwords follow from it; leave it out"
+            )
+        })
+    })
 }
 
 /// What is wrong with the form of a setting, whatever server it is for.

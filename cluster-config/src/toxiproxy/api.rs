@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::proxy::Proxy;
 use super::{ApiError, VERSION};
-use crate::proxy::Traffic;
+use crate::proxy::Direction;
 
 pub(super) type Response = hyper::Response<String>;
 
@@ -125,7 +125,7 @@ impl Api {
             (["reset"], _) => {
                 for proxy in self.proxies.values_mut() {
                     proxy.start().await?;
-                    proxy.remove_toxics();
+                    proxy.toxics.clear();
                 }
                 empty(204)
             }
@@ -137,36 +137,45 @@ impl Api {
             }
             ([_, name], "GET") => shown(200, &self.proxy(name)?.shown()),
             ([_, name], "DELETE") => {
-                self.proxy(name)?.stop().await;
+                self.proxy(name)?.running.shutdown().await;
                 self.proxies.remove(*name);
                 empty(204)
             }
             ([_, name], _) => {
                 let proxy = self.proxy(name)?;
                 let wanted: Wanted = read(body)?;
-                let listen = wanted.listen.unwrap_or_else(|| proxy.listen.clone());
-                let upstream = wanted.upstream.unwrap_or_else(|| proxy.upstream.clone());
+                let listen = wanted.listen.as_ref().unwrap_or(&proxy.listen).clone();
+                let upstream = wanted.upstream.as_ref().unwrap_or(&proxy.upstream).clone();
                 let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
-                proxy.update(listen, upstream, enabled).await?;
+                // A new address counts even if it turns out that nobody can listen there.
+                if proxy.differs(&listen, &upstream).await? {
+                    proxy.running.shutdown().await;
+                    (proxy.listen, proxy.upstream) = (listen, upstream);
+                }
+                match enabled {
+                    true => proxy.start().await?,
+                    false => proxy.running.shutdown().await,
+                }
                 shown(200, &proxy.shown())
             }
-            ([_, name, _], "GET") => shown(200, &self.proxy(name)?.toxics()),
+            ([_, name, _], "GET") => shown(200, &self.proxy(name)?.shown_toxics()),
             ([_, name, _], _) => {
-                let toxic = self.proxy(name)?.add_toxic(read(body)?)?;
+                let toxic = self.proxy(name)?.add_toxic(&read(body)?)?;
                 shown(200, &toxic.shown())
             }
             ([_, name, _, toxic], _) => {
-                let proxy = self.proxy(name)?;
+                let toxics = &mut self.proxy(name)?.toxics;
                 // Looked for first: a bad body for a toxic that is not there is "not found".
-                let found = proxy.toxic(toxic)?;
-                match method {
-                    "GET" => shown(200, &found.shown()),
-                    "DELETE" => {
-                        proxy.remove_toxic(toxic)?;
-                        empty(204)
-                    }
-                    _ => shown(200, &proxy.update_toxic(toxic, read(body)?)?.shown()),
+                let place = toxics.iter().position(|known| known.name == *toxic);
+                let place = place.ok_or_else(|| ApiError::new(404, "toxic not found"))?;
+                if method == "DELETE" {
+                    toxics.remove(place);
+                    return Ok(empty(204));
                 }
+                if method != "GET" {
+                    toxics[place].update(&read(body)?)?;
+                }
+                shown(200, &toxics[place].shown())
             }
             _ => self.create(body).await?,
         })
@@ -174,10 +183,9 @@ impl Api {
 
     /// Ends every proxy and its connections.
     pub(super) async fn stop(&mut self) {
-        for proxy in self.proxies.values_mut() {
-            proxy.stop().await;
+        for (_, mut proxy) in std::mem::take(&mut self.proxies) {
+            proxy.running.shutdown().await;
         }
-        self.proxies.clear();
     }
 
     fn proxy(&mut self, name: &str) -> Result<&mut Proxy, ApiError> {
@@ -231,7 +239,7 @@ impl Api {
                 if !there.differs(&proxy.listen, &proxy.upstream).await? {
                     continue;
                 }
-                there.stop().await;
+                there.running.shutdown().await;
             }
             if enabled {
                 proxy.start().await?;
@@ -289,18 +297,18 @@ fn metrics<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
     for (name, which) in [("received", 0), ("sent", 1)] {
         let metric = format!("toxiproxy_proxy_{name}_bytes_total");
         let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
-        type Counts = fn(&Traffic) -> [u64; 2];
-        let directions: [(_, Counts); 2] =
-            [("downstream", Traffic::back), ("upstream", Traffic::out)];
-        for (direction, counts) in directions {
+        for (word, direction) in [
+            ("downstream", Direction::Back),
+            ("upstream", Direction::Out),
+        ] {
             for proxy in &proxies {
                 let _ = writeln!(
                     page,
-                    "{metric}{{direction=\"{direction}\",listener={},proxy={},upstream={}}} {}",
+                    "{metric}{{direction=\"{word}\",listener={},proxy={},upstream={}}} {}",
                     label(&proxy.listen),
                     label(&proxy.name),
                     label(&proxy.upstream),
-                    counts(&proxy.traffic)[which]
+                    proxy.traffic.of(direction)[which]
                 );
             }
         }

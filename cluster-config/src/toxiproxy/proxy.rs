@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::ApiError;
 use super::toxic::{Asked, Toxic};
 use crate::Party;
-use crate::proxy::{Direction, LinkGuard, LinkTable, Passage, Traffic, accept};
+use crate::proxy::{Direction, LinkTable, Passage, Traffic, accept};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -21,18 +21,12 @@ pub(super) struct Proxy {
     pub(super) name: String,
     pub(super) listen: String,
     pub(super) upstream: String,
-    running: Option<JoinHandle<()>>,
+    /// Its listener and its connections, while it is enabled. The port is free when its shutdown returns.
+    pub(super) running: JoinSet<()>,
     table: LinkTable,
     pub(super) traffic: Arc<Traffic>,
     /// In the order in which they were added.
-    toxics: Vec<Placed>,
-}
-
-/// A toxic in force; the guard is its undo.
-#[derive(Debug)]
-struct Placed {
-    toxic: Toxic,
-    guard: LinkGuard,
+    pub(super) toxics: Vec<Toxic>,
 }
 
 impl Proxy {
@@ -41,15 +35,15 @@ impl Proxy {
             name,
             listen,
             upstream,
-            running: None,
-            table: LinkTable::new(),
+            running: JoinSet::new(),
+            table: LinkTable::default(),
             traffic: Arc::default(),
             toxics: Vec::new(),
         }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        self.running.is_some()
+        !self.running.is_empty()
     }
 
     /// Listens; nothing happens if it does already.
@@ -75,25 +69,14 @@ impl Proxy {
             traffic: Arc::clone(&self.traffic),
         });
         let upstream = self.upstream.clone();
-        let serving = accept(listener, move |client, peer| {
+        self.running.spawn(accept(listener, move |client, peer| {
             let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
             async move {
-                let local = client.local_addr()?;
                 let upstream = TcpStream::connect(upstream).await?;
-                passage.carry(client, upstream, peer, local).await
+                passage.carry(client, upstream, peer).await
             }
-        });
-        self.running = Some(tokio::spawn(serving));
+        }));
         Ok(())
-    }
-
-    /// Closes the listener and every connection. Returns when the port is free.
-    pub(super) async fn stop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.abort();
-            // An error is the abort itself.
-            let _ = running.await;
-        }
     }
 
     /// Whether it would listen or forward elsewhere.
@@ -110,74 +93,23 @@ impl Proxy {
         Ok(self.listen != resolved || self.upstream != upstream)
     }
 
-    /// Takes over what changed. A new address counts even if it turns out that nobody can listen there.
-    pub(super) async fn update(
-        &mut self,
-        listen: String,
-        upstream: String,
-        enabled: bool,
-    ) -> Result<(), ApiError> {
-        if self.differs(&listen, &upstream).await? {
-            self.stop().await;
-            self.listen = listen;
-            self.upstream = upstream;
-        }
-        if enabled {
-            self.start().await
-        } else {
-            self.stop().await;
-            Ok(())
-        }
-    }
-
-    pub(super) fn add_toxic(&mut self, asked: Asked) -> Result<&Toxic, ApiError> {
-        let toxic = Toxic::new(asked)?;
-        if self
-            .toxics
-            .iter()
-            .any(|placed| placed.toxic.name == toxic.name)
-        {
+    pub(super) fn add_toxic(&mut self, asked: &Asked) -> Result<&Toxic, ApiError> {
+        let mut toxic = Toxic::new(asked)?;
+        if self.toxics.iter().any(|known| known.name == toxic.name) {
             return Err(ApiError::new(409, "toxic already exists"));
         }
-        let (from, to) = link(toxic.stream);
-        let guard = self.table.put_toxic(&from, &to, toxic.fault());
-        self.toxics.push(Placed { toxic, guard });
-        Ok(&self.toxics[self.toxics.len() - 1].toxic)
-    }
-
-    pub(super) fn toxic(&self, name: &str) -> Result<&Toxic, ApiError> {
-        let place = self.place(name)?;
-        Ok(&self.toxics[place].toxic)
-    }
-
-    pub(super) fn update_toxic(&mut self, name: &str, asked: Asked) -> Result<&Toxic, ApiError> {
-        let place = self.place(name)?;
-        let placed = &mut self.toxics[place];
-        placed.toxic.update(&asked)?;
-        placed.guard.change(placed.toxic.fault());
-        Ok(&self.toxics[place].toxic)
-    }
-
-    pub(super) fn remove_toxic(&mut self, name: &str) -> Result<(), ApiError> {
-        let place = self.place(name)?;
-        self.toxics.remove(place);
-        Ok(())
-    }
-
-    pub(super) fn remove_toxics(&mut self) {
-        self.toxics.clear();
-    }
-
-    pub(super) fn place(&self, name: &str) -> Result<usize, ApiError> {
-        self.toxics
-            .iter()
-            .position(|placed| placed.toxic.name == name)
-            .ok_or_else(|| ApiError::new(404, "toxic not found"))
+        let (from, to) = match toxic.stream {
+            Direction::Out => (client(), upstream()),
+            Direction::Back => (upstream(), client()),
+        };
+        toxic.guard = Some(self.table.put(Some(from), Some(to), toxic.fault()));
+        self.toxics.push(toxic);
+        Ok(&self.toxics[self.toxics.len() - 1])
     }
 
     /// Those on the way to the upstream first.
-    pub(super) fn toxics(&self) -> Vec<Value> {
-        let mut toxics: Vec<&Toxic> = self.toxics.iter().map(|placed| &placed.toxic).collect();
+    pub(super) fn shown_toxics(&self) -> Vec<Value> {
+        let mut toxics: Vec<&Toxic> = self.toxics.iter().collect();
         toxics.sort_by_key(|toxic| toxic.stream == Direction::Back);
         toxics.into_iter().map(Toxic::shown).collect()
     }
@@ -190,16 +122,8 @@ impl Proxy {
             "upstream": self.upstream,
             "enabled": self.is_enabled(),
             "Logger": {},
-            "toxics": self.toxics(),
+            "toxics": self.shown_toxics(),
         })
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        if let Some(running) = &self.running {
-            running.abort();
-        }
     }
 }
 
@@ -209,13 +133,6 @@ fn client() -> Party {
 
 fn upstream() -> Party {
     Party::Node(UPSTREAM.to_owned())
-}
-
-fn link(stream: Direction) -> (Party, Party) {
-    match stream {
-        Direction::Out => (client(), upstream()),
-        Direction::Back => (upstream(), client()),
-    }
 }
 
 /// Resolves `HOST:PORT`. An empty text is any free port of 127.0.0.1, where the original takes one on all interfaces; addresses beyond

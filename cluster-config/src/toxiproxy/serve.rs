@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::ApiError;
 use super::api::Api;
@@ -33,7 +33,7 @@ type Shared = Arc<Mutex<Api>>;
 pub struct Toxiproxy {
     address: SocketAddr,
     api: Shared,
-    serving: JoinHandle<()>,
+    serving: JoinSet<()>,
 }
 
 impl Toxiproxy {
@@ -53,7 +53,8 @@ impl Toxiproxy {
         let address = listener.local_addr().map_err(failed)?;
         let api = Shared::default();
         let served = api.clone();
-        let serving = tokio::spawn(accept(listener, move |stream, _| {
+        let mut serving = JoinSet::new();
+        serving.spawn(accept(listener, move |stream, _| {
             serve(stream, served.clone())
         }));
         Ok(Toxiproxy {
@@ -84,15 +85,9 @@ impl Toxiproxy {
     }
 
     /// Ends the API, the proxies and their connections. When it returns, their ports are free.
-    pub async fn stop(self) {
-        self.serving.abort();
+    pub async fn stop(mut self) {
+        self.serving.shutdown().await;
         self.api.lock().await.stop().await;
-    }
-}
-
-impl Drop for Toxiproxy {
-    fn drop(&mut self) {
-        self.serving.abort();
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ApiError;
-use crate::proxy::{Direction, TOXICS, ToxicFault, ToxicKind};
+use crate::proxy::{Direction, FaultBehaviour, LinkGuard, TOXICS, ToxicKind};
 
 #[derive(Debug)]
 pub(super) struct Toxic {
@@ -16,6 +16,8 @@ pub(super) struct Toxic {
     stream_word: String,
     toxicity: f64,
     values: Vec<i64>,
+    /// Its undo, once it is in force.
+    pub(super) guard: Option<LinkGuard>,
 }
 
 /// A toxic as a body describes it.
@@ -29,7 +31,7 @@ pub(super) struct Asked {
 }
 
 impl Toxic {
-    pub(super) fn new(asked: Asked) -> Result<Toxic, ApiError> {
+    pub(super) fn new(asked: &Asked) -> Result<Toxic, ApiError> {
         let kind = asked.r#type.as_deref().unwrap_or_default();
         let stream_word = asked.stream.as_deref().unwrap_or("downstream").to_owned();
         let stream = match stream_word.to_lowercase().as_str() {
@@ -52,8 +54,9 @@ impl Toxic {
             stream_word,
             toxicity: 1.0,
             values: vec![0; kind.attributes.len()],
+            guard: None,
         };
-        toxic.update(&asked)?;
+        toxic.update(asked)?;
         Ok(toxic)
     }
 
@@ -75,12 +78,16 @@ impl Toxic {
         }
         self.values = values;
         self.toxicity = asked.toxicity.unwrap_or(self.toxicity);
+        let fault = self.fault();
+        if let Some(guard) = &mut self.guard {
+            guard.change(fault);
+        }
         Ok(())
     }
 
     /// What it does to its link.
-    pub(super) fn fault(&self) -> ToxicFault {
-        ToxicFault::of(self.kind, &self.values, self.toxicity as f32)
+    pub(super) fn fault(&self) -> Box<dyn FaultBehaviour> {
+        self.kind.fault(&self.values, self.toxicity as f32)
     }
 
     pub(super) fn shown(&self) -> Value {

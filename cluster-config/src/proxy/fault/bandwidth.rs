@@ -17,19 +17,12 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Connections of the link share one pipe.
-    pub(super) fn new(bytes_per_s: u64) -> Bandwidth {
+    /// Connections of the link share one pipe, unless each has its own.
+    pub(super) fn new(bytes_per_s: u64, per_connection: bool) -> Bandwidth {
         Bandwidth {
             bytes_per_s,
-            per_connection: false,
+            per_connection,
             idle_from: Mutex::default(),
-        }
-    }
-
-    pub(super) fn per_connection(bytes_per_s: u64) -> Bandwidth {
-        Bandwidth {
-            per_connection: true,
-            ..Bandwidth::new(bytes_per_s)
         }
     }
 }
@@ -58,11 +51,8 @@ impl FaultBehaviour for Bandwidth {
 
     /// A tenth of a second's worth: a long chunk trickles, and does not come whole when its last byte would.
     fn piece(&self) -> Option<usize> {
-        Some(
-            usize::try_from(self.bytes_per_s / 10)
-                .unwrap_or(usize::MAX)
-                .max(1),
-        )
+        let tenth = usize::try_from(self.bytes_per_s / 10);
+        Some(tenth.unwrap_or(usize::MAX).max(1))
     }
 }
 
@@ -89,9 +79,9 @@ mod tests {
     #[test]
     fn chunks_queue_up_behind_each_other() {
         let millis = Duration::from_millis;
-        let shared = lateness(&Bandwidth::new(1000));
+        let shared = lateness(&Bandwidth::new(1000, false));
         assert_eq!(shared, [millis(100), millis(200), millis(300)]);
-        let apart = lateness(&Bandwidth::per_connection(1000));
+        let apart = lateness(&Bandwidth::new(1000, true));
         assert_eq!(apart, [millis(100), millis(100), millis(200)]);
     }
 }

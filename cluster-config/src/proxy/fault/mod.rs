@@ -17,7 +17,7 @@ use bandwidth::Bandwidth;
 use loss::Loss;
 pub(super) use small::Watched;
 use small::{Always, CloseAfter, Corrupt, Counted, Delay, Ends};
-pub(crate) use toxic::{TOXICS, ToxicFault, ToxicKind};
+pub(crate) use toxic::{TOXICS, ToxicKind};
 
 /// A fault to one directed link.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +98,7 @@ pub enum LinkFault {
 
 /// What a fault does to a chunk that it saw for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Treatment {
+pub(crate) enum Treatment {
     /// Nothing, or nothing any more.
     Pass,
     /// It changed the bytes themselves.
@@ -120,7 +120,7 @@ pub(super) enum Treatment {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slices {
+pub(crate) struct Slices {
     /// Bytes per piece on average, at least 1.
     pub(super) size: usize,
     /// At most so many more or fewer, drawn uniformly.
@@ -131,7 +131,7 @@ pub(super) struct Slices {
 
 /// What was read at once from one connection.
 #[derive(Debug)]
-pub(super) struct Chunk<'a> {
+pub(crate) struct Chunk<'a> {
     pub(super) bytes: &'a mut [u8],
     pub(super) read_at: Instant,
     pub(super) connection: u64,
@@ -163,7 +163,7 @@ impl<'a> Chunk<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// Closed in order: what arrived is read, then end of stream.
     Close,
     /// TCP reset.
@@ -171,7 +171,7 @@ pub(super) enum Ending {
 }
 
 /// One kind of fault, with its settings: what it does to chunks and connections.
-pub(super) trait FaultBehaviour: fmt::Debug + Send + Sync {
+pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
     /// What happens to a chunk; asked once per chunk, in the order in which they were read. By default nothing.
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Pass
@@ -216,7 +216,9 @@ impl LinkFault {
     pub(super) fn behaviour(self) -> Box<dyn FaultBehaviour> {
         let (pattern, nth, count, treatment) = match self {
             LinkFault::Delay { latency, jitter } => return Box::new(Delay { latency, jitter }),
-            LinkFault::Bandwidth { bytes_per_s } => return Box::new(Bandwidth::new(bytes_per_s)),
+            LinkFault::Bandwidth { bytes_per_s } => {
+                return Box::new(Bandwidth::new(bytes_per_s, false));
+            }
             LinkFault::Cut => return Box::new(Always(Treatment::Hold)),
             LinkFault::Refuse => return Box::new(Ends(Ending::Close)),
             LinkFault::Reset => return Box::new(Ends(Ending::Reset)),

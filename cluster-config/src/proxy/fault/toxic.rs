@@ -38,7 +38,7 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
     // Thousands of bytes; each connection has a pipe of its own.
     kind("bandwidth", &["rate"], |values| {
         let bytes_per_s = values.get(0).saturating_mul(1000);
-        Box::new(Bandwidth::per_connection(bytes_per_s))
+        Box::new(Bandwidth::new(bytes_per_s, true))
     }),
     kind("slow_close", &["delay"], |values| {
         let delay = values.millis(0);
@@ -86,21 +86,18 @@ impl Values<'_> {
 /// A year; longer waits would overflow the clock.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
-#[derive(Debug)]
-pub(crate) struct ToxicFault(pub(in crate::proxy) Box<dyn FaultBehaviour>);
-
-impl ToxicFault {
-    /// The fault of a type with a value for each of its attributes. `toxicity` is the share of the connections that it hits.
-    pub(crate) fn of(kind: &ToxicKind, values: &[i64], toxicity: f32) -> ToxicFault {
-        let fault = (kind.behaviour)(&Values(values));
+impl ToxicKind {
+    /// What it does with a value for each of its attributes. `toxicity` is the share of the connections that it hits.
+    pub(crate) fn fault(&self, values: &[i64], toxicity: f32) -> Box<dyn FaultBehaviour> {
+        let fault = (self.behaviour)(&Values(values));
         if toxicity >= 1.0 {
-            return ToxicFault(fault);
+            return fault;
         }
-        ToxicFault(Box::new(Partial {
+        Box::new(Partial {
             fault,
             toxicity,
             salt: rand::random(),
-        }))
+        })
     }
 }
 
@@ -160,7 +157,7 @@ mod tests {
     fn toxicity_is_the_share_of_the_connections() {
         for toxicity in [0.0, 0.3] {
             let kind = TOXICS.iter().find(|kind| kind.name == "timeout").unwrap();
-            let ToxicFault(fault) = ToxicFault::of(kind, &[0], toxicity);
+            let fault = kind.fault(&[0], toxicity);
             let hit =
                 |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();
@@ -174,7 +171,7 @@ mod tests {
     fn no_value_is_too_large_or_too_small() {
         for kind in &TOXICS {
             for value in [i64::MIN, -1, 0, i64::MAX] {
-                let ToxicFault(fault) = ToxicFault::of(kind, &[value; 3], 1.0);
+                let fault = kind.fault(&[value; 3], 1.0);
                 let mut bytes = [0; 9];
                 let chunk = Chunk::of(&mut bytes, 1);
                 let read_at = chunk.read_at;
