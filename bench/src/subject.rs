@@ -3,6 +3,7 @@
 use std::{
     fmt,
     path::PathBuf,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -172,8 +173,30 @@ pub trait LockClient: Send + Sync {
     async fn commands(&self) -> Option<u64> {
         None
     }
+    /// A caller that keeps what it holds itself, for requests of these kinds; `None` where holds are kept by the names of their grants.
+    fn caller(&self, _kinds: &[&str]) -> Option<Box<dyn Caller>> {
+        None
+    }
     /// Ends in an orderly way.
     async fn close(self: Box<Self>) {}
+}
+
+/// A caller of a client in this process that holds one lock at a time, and that nobody else asks about it: its grants have no names that would
+/// have to be looked up, and all of its calls are made in the same place in memory.
+pub trait Caller: Send {
+    /// Begins an acquire, which the owner and the permits of the request have nothing to do with. An error: it has ended already.
+    fn begin_acquire(&mut self, request: AcquireRequest<'_>) -> Result<(), AcquireEnd>;
+    /// Goes on with the acquire that was begun: held, for how long if that is less than what was asked for, or how else it ended.
+    fn poll_acquire(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Duration>, AcquireEnd>>;
+    /// When the attempt was sent that led to the hold.
+    fn sent_at(&self) -> Option<Instant>;
+    /// Begins to give back what is held.
+    fn begin_release(&mut self);
+    /// Goes on with the release that was begun.
+    fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<ReleaseEnd>;
 }
 
 /// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its holder only reads what is

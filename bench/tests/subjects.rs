@@ -2,14 +2,17 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    time::{Duration, Instant},
+};
 
 use bench::{
     subject::{AcquireEnd, AcquireRequest, ReleaseEnd, SubjectError},
     subjects,
 };
 use cluster_config::{Topology, TopologyKind};
-use support::{ask, held, lab, lab_of, to, until};
+use support::{PATIENCE, ask, held, lab, lab_of, to, until};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 const SHORT: Option<Duration> = Some(Duration::from_millis(60));
@@ -51,6 +54,42 @@ fn every_subject_is_found_by_its_name_and_explains_itself() {
         subjects::find(&format!("lock-core:{}", kind.name())).unwrap();
     }
     subjects::find("lock-core:multi").unwrap();
+}
+
+/// A caller that keeps its hold itself and one that goes by the names of grants keep each other out.
+#[tokio::test]
+async fn a_caller_keeps_its_hold_itself() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subject = subjects::find("lock-core:reentrant").unwrap();
+    let connected = subject.connect(&to(lab.url())).await.unwrap();
+    let client = connected.client;
+    assert!(
+        client.caller(&[""]).is_none(),
+        "events go by the names of grants"
+    );
+    drop(connected.events);
+    assert!(client.caller(&["", "semaphore"]).is_none());
+    let mut caller = client.caller(&["", "fenced"]).unwrap();
+    for lock in ["a", "a", "b"] {
+        let called = Instant::now();
+        caller
+            .begin_acquire(ask(lock, "t0", PATIENCE, LONG))
+            .unwrap();
+        let granted = poll_fn(|context| caller.poll_acquire(context)).await;
+        assert_eq!(granted, Ok(None));
+        // Between two clocks there is a rounding.
+        assert!(caller.sent_at().unwrap() + Duration::from_millis(1) >= called);
+        let short = ask(lock, "t1", Duration::from_millis(60), LONG);
+        assert_eq!(client.acquire(short).await, AcquireEnd::Busy);
+        caller.begin_release();
+        let given = poll_fn(|context| caller.poll_release(context)).await;
+        assert_eq!(given, ReleaseEnd::Ok);
+        let grant = held(&*client, ask(lock, "t1", PATIENCE, LONG)).await;
+        caller.begin_acquire(short).unwrap();
+        let refused = poll_fn(|context| caller.poll_acquire(context)).await;
+        assert_eq!(refused, Err(AcquireEnd::Busy));
+        assert_eq!(client.release(&grant).await, ReleaseEnd::Ok);
+    }
 }
 
 /// Several locks in one request are held together, and either of them by itself excludes them all.

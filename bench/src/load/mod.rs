@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     parts::Share,
-    subject::{AcquireEnd, ConnectTo, LockClient, ReleaseEnd, Subject},
+    subject::{AcquireEnd, Caller, ConnectTo, LockClient, ReleaseEnd, Subject},
     workload::{self, Pace, Workload, arrivals::Schedule},
 };
 pub(crate) use draw::Asked;
@@ -120,6 +120,19 @@ impl Load {
     /// How many of its tasks run here.
     pub(crate) fn own_tasks(&self) -> u32 {
         self.share.count(self.tasks)
+    }
+
+    /// What keeps the holds of a task of this client, where each is only kept and given back and nobody but the task has to find it; `None`:
+    /// they go by the names of their grants.
+    pub(crate) fn caller(&self, client: &dyn LockClient) -> Option<Box<dyn Caller>> {
+        let only_kept = self.protects == Protects::None
+            && self.extend.is_none()
+            && self.downgrade.is_none()
+            && self.reenter <= 0.0
+            && self.cancel.0 <= 0.0
+            && self.owner_moves <= 0.0;
+        let kinds: Vec<&str> = self.mix.iter().map(|(kind, _)| kind.as_str()).collect();
+        only_kept.then(|| client.caller(&kinds)).flatten()
     }
 
     /// When the cycles that begin here are due; `None` in a closed loop. Generators take turns at a constant rate.

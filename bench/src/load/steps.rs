@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Held, SharedClient, Task, Timed};
-use crate::workload::Rhythm;
+use crate::{subject::Caller, workload::Rhythm};
 
 /// Goes round until the end of the load, or of the task's client.
 pub(crate) async fn run(task: Task) {
@@ -22,15 +22,18 @@ pub(crate) async fn run(task: Task) {
 }
 
 async fn cycles(mut task: Task) {
+    let mut caller = task.caller();
     while task.running().await {
-        cycle(&mut task).await;
+        cycle(&mut task, &mut caller).await;
     }
 }
 
 /// One cycle of the closed loop.
-pub(crate) async fn cycle(task: &mut Task) {
+pub(crate) async fn cycle(task: &mut Task, caller: &mut Option<Box<dyn Caller>>) {
     let asked = task.draw();
-    if let Some(held) = task.acquire(asked, None).await {
+    if let Some(caller) = caller {
+        task.cycle_of(&mut **caller, asked).await;
+    } else if let Some(held) = task.acquire(asked, None).await {
         task.keep(held).await;
     }
     task.think().await;

@@ -1,6 +1,7 @@
 //! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of these steps.
 
 use std::{
+    future::poll_fn,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use super::{
     gate::Gate,
     shared::Shared,
 };
-use crate::subject::{AcquireEnd, AcquireRequest, ReleaseEnd};
+use crate::subject::{AcquireEnd, AcquireRequest, Caller, ReleaseEnd};
 
 /// The two sides between which a downgrade goes.
 const WRITE: &str = "write";
@@ -164,20 +165,9 @@ impl Task {
         if !self.gate().await {
             return None;
         }
-        let load = &self.shared.load;
-        let name = |at: &u32| load.locks[*at as usize].as_str();
-        let others: Vec<&str> = asked.others.iter().map(name).collect();
-        let request = AcquireRequest {
-            lock: name(&asked.lock),
-            others: &others,
-            kind: &asked.kind,
-            owner: &self.owner,
-            reenters: self.reenters,
-            wait: load.wait,
-            lease: load.lease,
-            permits: asked.permits,
-            cancel: asked.cancel,
-        };
+        let others = asked.others.iter().map(|at| self.name(*at));
+        let others: Vec<&str> = others.collect();
+        let request = self.request(&asked, &others);
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, due);
         let end = client.acquire(request).await;
@@ -216,6 +206,74 @@ impl Task {
                 None
             }
         }
+    }
+
+    fn name(&self, lock: u32) -> &str {
+        &self.shared.load.locks[lock as usize]
+    }
+
+    fn request<'a>(&'a self, asked: &'a Asked, others: &'a [&'a str]) -> AcquireRequest<'a> {
+        let load = &self.shared.load;
+        AcquireRequest {
+            lock: self.name(asked.lock),
+            others,
+            kind: &asked.kind,
+            owner: &self.owner,
+            reenters: self.reenters,
+            wait: load.wait,
+            lease: load.lease,
+            permits: asked.permits,
+            cancel: asked.cancel,
+        }
+    }
+
+    /// What keeps its holds; see [`Load::caller`](super::Load::caller).
+    pub(crate) fn caller(&self) -> Option<Box<dyn Caller>> {
+        let is_found = self.gate.is_some() || self.reenters;
+        let load = &self.shared.load;
+        (!is_found).then(|| load.caller(&**self.client)).flatten()
+    }
+
+    /// Acquires, keeps and gives back by a caller that has the hold meanwhile.
+    pub(super) async fn cycle_of(&self, caller: &mut dyn Caller, asked: Asked) {
+        let called = Instant::now();
+        let call = self.sink.acquires(self, &asked, called, None);
+        let begun = caller.begin_acquire(self.request(&asked, &[]));
+        let end = match begun {
+            Ok(()) => poll_fn(|context| caller.poll_acquire(context)).await,
+            Err(end) => Err(end),
+        };
+        let granted = Instant::now();
+        let lease = match end {
+            Ok(lease) => lease,
+            Err(end) => {
+                let pause = self.sink.refused(self, call, called, end);
+                return self.pause(pause).await;
+            }
+        };
+        let mut held = Held {
+            asked,
+            grant: String::new(),
+            token: None,
+            called,
+            due: None,
+            granted,
+            sent_at: None,
+            returned_at: None,
+            lease,
+        };
+        self.sink.acquired(self, call, &held);
+        self.pause(held.asked.keep).await;
+        let sent = Instant::now();
+        // The lease counts from there, which is of interest only where it may be over.
+        let lease = held.lease.or(self.shared.load.lease);
+        if lease.is_some_and(|lease| sent.saturating_duration_since(called) > lease / 2) {
+            held.sent_at = caller.sent_at();
+        }
+        let call = self.sink.releases(self, &held, sent);
+        caller.begin_release();
+        let end = poll_fn(|context| caller.poll_release(context)).await;
+        self.sink.released(self, call, &held, sent, end);
     }
 
     /// Gives back. Whether the lock was held until then.

@@ -160,14 +160,20 @@ impl Figures {
         matches!(self.asks, Asks::Sides { .. }) && &*asked.kind == "read"
     }
 
-    /// When the contract of a hold ends; a renewed one does not by itself.
-    fn contract_end_ns(&self, held: &Held) -> u64 {
+    /// When a hold ended that was given back then: by contract it may have been before. A renewed one does not end by itself.
+    fn end_ns(&self, held: &Held, release_ns: u64) -> u64 {
         let Some(lease) = held.lease.or(self.lease) else {
-            return u64::MAX;
+            return release_ns;
         };
+        // It counts from the sending, which comes after the call: one that is long beside all the time since then is not over.
+        let since_ns = release_ns.saturating_sub(self.ns_at(held.called));
+        if lease / 2 > Duration::from_nanos(since_ns) {
+            return release_ns;
+        }
         let sent_ns = self.ns_at(held.sent_at.unwrap_or(held.called));
         let trusted = lease.mul_f64(1.0 - DRIFT);
-        sent_ns.saturating_add(u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX))
+        let trusted_ns = u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX);
+        release_ns.min(sent_ns.saturating_add(trusted_ns))
     }
 
     /// Counts a cycle of a task.
@@ -194,13 +200,13 @@ impl Figures {
         release_ns: u64,
         freed_ns: u64,
     ) {
-        let contract_end_ns = self.contract_end_ns(held);
+        let to_ns = self.end_ns(held, release_ns);
         samples.turns.extend(held.asked.locks().map(|lock| Turn {
             granted_ns: self.ns_at(held.granted),
             called_ns: self.ns_at(held.called),
             release_ns,
             freed_ns,
-            to_ns: release_ns.min(contract_end_ns),
+            to_ns,
             lock,
             task: task.number,
             shared: self.is_read(&held.asked),

@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,7 @@ use super::{figures::Figures, ledger::Ledger, look};
 use crate::{
     load::{self, Load, Shared, SharedClient, Task},
     parts::Share,
-    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd},
+    subject::{AcquireEnd, AcquireRequest, Caller, LockClient, ReleaseEnd},
     workload::{Asks, Rhythm},
 };
 
@@ -23,7 +24,10 @@ const ENOUGH: Duration = Duration::from_millis(4);
 const MOST_TASKS: u32 = 256;
 
 /// Grants whatever is asked for.
-struct Free;
+struct Free {
+    /// Whether its callers keep what they hold, as those of the client that was measured.
+    has_callers: bool,
+}
 
 #[async_trait]
 impl LockClient for Free {
@@ -34,14 +38,44 @@ impl LockClient for Free {
     async fn release(&self, _: &str) -> ReleaseEnd {
         ReleaseEnd::Ok
     }
+
+    fn caller(&self, _: &[&str]) -> Option<Box<dyn Caller>> {
+        self.has_callers.then(|| Box::new(Held) as Box<dyn Caller>)
+    }
+}
+
+/// A caller that is granted whatever it asks for.
+struct Held;
+
+impl Caller for Held {
+    fn begin_acquire(&mut self, _: AcquireRequest<'_>) -> Result<(), AcquireEnd> {
+        Ok(())
+    }
+
+    fn poll_acquire(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Duration>, AcquireEnd>> {
+        Poll::Ready(Ok(None))
+    }
+
+    fn sent_at(&self) -> Option<Instant> {
+        None
+    }
+
+    fn begin_release(&mut self) {}
+
+    fn poll_release(&mut self, _: &mut Context<'_>) -> Poll<ReleaseEnd> {
+        Poll::Ready(ReleaseEnd::Ok)
+    }
 }
 
 /// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the machine does not say.
-pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
+pub(super) fn cpu_us(load: &Load, asks: Asks, clients: &[SharedClient]) -> Option<f64> {
     let rhythm = load.workload.rhythm;
     if !matches!(rhythm, Rhythm::Cycles | Rhythm::Chain | Rhythm::Herd) {
         return None;
     }
+    let with_callers = rhythm == Rhythm::Cycles && load.pace.is_none();
+    let mut measured = clients.iter();
+    let has_callers = with_callers && measured.all(|client| load.caller(&***client).is_some());
     let load = Load {
         tasks: load.tasks.min(MOST_TASKS),
         share: Share::WHOLE,
@@ -52,13 +86,14 @@ pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
     };
     let shared = Arc::new(Shared::new(load, None, None));
     let figures = Figures::new(&shared, asks, 1);
-    let client: SharedClient = Arc::new(Box::new(Free));
+    let client: SharedClient = Arc::new(Box::new(Free { has_callers }));
     let task = |number| {
         let named = (number, format!("t{number}"));
         let (shared, client) = (shared.clone(), client.clone());
-        Task::new(shared, client, None, figures.clone(), named, number.into())
+        let task = Task::new(shared, client, None, figures.clone(), named, number.into());
+        (task.caller(), task)
     };
-    let mut tasks: Vec<Task> = (0..shared.load.tasks).map(task).collect();
+    let mut tasks: Vec<Running> = (0..shared.load.tasks).map(task).collect();
     let mut ledger = Ledger::new(asks.permits());
     figures.set_window(1, u64::MAX);
     ledger.set_window(1, u64::MAX);
@@ -71,13 +106,16 @@ pub(super) fn cpu_us(load: &Load, asks: Asks) -> Option<f64> {
     Some(spent.as_secs_f64() * 1e6 / cycles as f64)
 }
 
+/// A task, and what keeps its holds.
+type Running = (Option<Box<dyn Caller>>, Task);
+
 /// Lets the tasks go round in turn until enough time is over: how many cycles that were.
-fn spend(tasks: &mut [Task]) -> Option<u64> {
+fn spend(tasks: &mut [Running]) -> Option<u64> {
     let (began, mut cycles) = (Instant::now(), 0);
     while began.elapsed() < ENOUGH {
-        for task in &mut *tasks {
+        for (caller, task) in &mut *tasks {
             // It never has to wait for anything.
-            load::cycle(task).now_or_never()?;
+            load::cycle(task, caller).now_or_never()?;
             cycles += 1;
         }
     }
@@ -103,10 +141,13 @@ mod tests {
             locks: (0..3).map(|n| format!("l{n}")).collect(),
             ..Load::default()
         };
-        for name in ["uncontended", "chain", "zipf"] {
-            let us = cpu_us(&load(name), Asks::One).unwrap();
-            assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
+        for has_callers in [true, false] {
+            let client: SharedClient = Arc::new(Box::new(Free { has_callers }));
+            for name in ["uncontended", "chain", "zipf"] {
+                let us = cpu_us(&load(name), Asks::One, &[client.clone()]).unwrap();
+                assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
+            }
+            assert_eq!(cpu_us(&load("renewal"), Asks::One, &[client]), None);
         }
-        assert_eq!(cpu_us(&load("renewal"), Asks::One), None);
     }
 }

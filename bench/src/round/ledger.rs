@@ -169,6 +169,8 @@ pub(crate) struct Ledger {
     /// By the number of the lock.
     locks: Vec<OfLock>,
     passed: Passed,
+    /// Room for the turns that a task hands over next.
+    spare: Vec<Turn>,
 }
 
 impl Ledger {
@@ -180,12 +182,21 @@ impl Ledger {
             window: (u64::MAX, u64::MAX),
             locks: Vec::new(),
             passed: Passed::default(),
+            spare: Vec::new(),
         }
     }
 
     /// Says which grants count: those of `from_ns..to_ns`. Before it is said none does.
     pub(crate) fn set_window(&mut self, from_ns: u64, to_ns: u64) {
         self.window = (from_ns, to_ns);
+    }
+
+    /// Takes the turns that are over from where they were written down, which nobody has to wait for while they are sorted in.
+    pub(crate) fn take(&mut self, from: impl FnOnce(&mut Vec<Turn>)) {
+        let mut turns = std::mem::take(&mut self.spare);
+        from(&mut turns);
+        self.add(&mut turns);
+        self.spare = turns;
     }
 
     /// Takes turns that are over.
@@ -204,12 +215,13 @@ impl Ledger {
         // Each lock by itself: no rule is about two of them, and their turns together would have to be sorted.
         for at in 0..self.locks.len() {
             let mut turns = std::mem::take(&mut self.locks[at].early);
-            turns.sort();
+            // Mostly in order already; those that are equal are the same.
+            turns.sort_unstable();
             let due = turns.partition_point(|turn| turn.granted_ns < watermark_ns);
-            self.locks[at].early = turns.split_off(due);
-            for turn in turns {
+            for turn in turns.drain(..due) {
                 self.granted(turn);
             }
+            self.locks[at].early = turns;
             let recent = &mut self.locks[at].recent;
             while recent
                 .front()
@@ -312,8 +324,11 @@ fn settle(passed: &mut Passed, recent: &Recent) {
 /// The part of the window that a moment lies in.
 pub(crate) fn part_of(t_ns: u64, from_ns: u64, to_ns: u64) -> usize {
     let length = to_ns.saturating_sub(from_ns).max(1);
-    let at = u128::from(t_ns.saturating_sub(from_ns)) * PARTS as u128 / u128::from(length);
-    usize::try_from(at).unwrap_or(PARTS).min(PARTS - 1)
+    // Within a window of less than 14 years nothing is cut off; and a division of 64 bits takes half of the time of one of 128.
+    let parts = t_ns.saturating_sub(from_ns).saturating_mul(PARTS as u64);
+    usize::try_from(parts / length)
+        .unwrap_or(PARTS)
+        .min(PARTS - 1)
 }
 
 #[cfg(test)]

@@ -274,7 +274,7 @@ pub(crate) async fn run(
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
     round.apart = apart;
-    round.spent.generator_cpu_us = generator::cpu_us(&shared.load, plan.asks);
+    round.spent.generator_cpu_us = generator::cpu_us(&shared.load, plan.asks, clients);
     round
 }
 
@@ -307,7 +307,10 @@ fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
         open.min().unwrap_or(now_ns)
     };
     for mut shard in figures.samples.parts() {
-        ledger.add(&mut shard.turns);
+        ledger.take(|room| {
+            std::mem::swap(&mut shard.turns, room);
+            drop(shard);
+        });
     }
     ledger.look(watermark_ns);
 }

@@ -3,15 +3,18 @@
 
 use std::{
     collections::BTreeSet,
+    pin::Pin,
     sync::{Arc, Mutex},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
+use futures_util::future::Either;
 use hashbrown::HashMap;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
-    LockError, MultiLock, Owner, Target, TopologyKind, UnknownDurability, Wait,
+    LockError, MultiLock, Owner, Released, Target, TopologyKind, UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
 
@@ -22,8 +25,8 @@ use super::{
 use crate::abilities::Abilities;
 use crate::per_thread::PerThread;
 use crate::subject::{
-    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-    SubjectError,
+    AcquireEnd, AcquireRequest, Caller, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+    Subject, SubjectError,
 };
 
 /// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and memory is a figure, too.
@@ -87,6 +90,16 @@ impl Offer {
 
     fn has_permits(self) -> bool {
         matches!(self, Offer::Semaphore | Offer::Permits)
+    }
+
+    /// What a client of this kind is asked for by a name.
+    fn or_named(self, name: &str) -> Result<Self, String> {
+        if name.is_empty() || name == self.name() {
+            return Ok(self);
+        }
+        Offer::all()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| format!("the library has no kind `{name}`"))
     }
 
     fn is_quorum(self) -> bool {
@@ -156,11 +169,14 @@ impl Subject for Engine {
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(EngineClient {
+                locks: Arc::new(Locks {
+                    client: client.clone(),
+                    kept: PerThread::default(),
+                }),
                 client,
                 default_kind: self.kind,
                 watchdog,
                 owners: Mutex::default(),
-                locks: PerThread::default(),
                 begun: Mutex::default(),
                 grants: Grants::default(),
                 events,
@@ -183,12 +199,34 @@ fn durability(text: &str) -> Result<Durability, SubjectError> {
 /// A hold. The guard is taken out by the release; an extend under way is waited for.
 type Hold = Arc<tokio::sync::Mutex<Option<Held>>>;
 
+/// Locks by name, which are kept as a caller that takes one again and again would keep it.
+struct Locks {
+    client: Client,
+    kept: PerThread<HashMap<String, Lock>, PARTS>,
+}
+
+impl Locks {
+    fn get(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
+        let (_, mut kept) = self.kept.own();
+        match kept.get(name) {
+            Some(lock) if lock.kind() == kind => Ok(lock.clone()),
+            _ => {
+                let lock = self.client.lock(kind, name)?;
+                if kept.len() < MOST_KEPT {
+                    kept.insert(name.to_owned(), lock.clone());
+                }
+                Ok(lock)
+            }
+        }
+    }
+}
+
 struct EngineClient {
     client: Client,
     default_kind: Offer,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
-    locks: PerThread<HashMap<String, Lock>, PARTS>,
+    locks: Arc<Locks>,
     /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
     grants: Grants<Hold>,
@@ -207,30 +245,6 @@ impl EngineClient {
         owner
     }
 
-    fn kind(&self, name: &str) -> Result<Offer, String> {
-        if name.is_empty() || name == self.default_kind.name() {
-            return Ok(self.default_kind);
-        }
-        Offer::all()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| format!("the library has no kind `{name}`"))
-    }
-
-    /// The lock of that name, which is kept as a caller that takes it again and again would keep it.
-    fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
-        let (_, mut locks) = self.locks.own();
-        match locks.get(name) {
-            Some(lock) if lock.kind() == kind => Ok(lock.clone()),
-            _ => {
-                let lock = self.client.lock(kind, name)?;
-                if locks.len() < MOST_KEPT {
-                    locks.insert(name.to_owned(), lock.clone());
-                }
-                Ok(lock)
-            }
-        }
-    }
-
     async fn take(
         &self,
         kind: Offer,
@@ -238,7 +252,7 @@ impl EngineClient {
         how: Acquire,
     ) -> Result<Held, LockError> {
         if let Offer::One(kind) = kind {
-            let lock = self.lock(kind, request.lock)?;
+            let lock = self.locks.get(kind, request.lock)?;
             return Ok(Held::One(lock.acquire_with(how).await?));
         }
         // Apart, so that what is taken most often is not as large as what is largest.
@@ -325,6 +339,12 @@ impl EngineClient {
     }
 }
 
+fn how(wait: Option<Duration>, lease: Option<Duration>) -> Acquire {
+    Acquire::default()
+        .wait(wait.map_or(Wait::Forever, Wait::AtMost))
+        .lease(lease.map_or(Lease::Renewed, Lease::Fixed))
+}
+
 fn acquire_end(error: &LockError) -> AcquireEnd {
     match error.kind() {
         ErrorKind::Busy => AcquireEnd::Busy,
@@ -344,7 +364,7 @@ pub(super) fn release_end(error: &LockError) -> ReleaseEnd {
 #[async_trait]
 impl LockClient for EngineClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
-        let kind = match self.kind(request.kind) {
+        let kind = match self.default_kind.or_named(request.kind) {
             Ok(kind) => kind,
             Err(why) => return AcquireEnd::Failed(why),
         };
@@ -374,9 +394,7 @@ impl LockClient for EngineClient {
                 wait.saturating_sub(called.elapsed()).max(least)
             });
         }
-        let mut how = Acquire::default()
-            .wait(wait.map_or(Wait::Forever, Wait::AtMost))
-            .lease(request.lease.map_or(Lease::Renewed, Lease::Fixed));
+        let mut how = how(wait, request.lease);
         // A permit has no owner but its id; all else is nobody's in particular, as by `lock.acquire()`, unless its owner may come again.
         if request.reenters && !kind.has_permits() {
             how = how.owner(self.owner(request.owner));
@@ -436,6 +454,20 @@ impl LockClient for EngineClient {
         Some(self.watchdog)
     }
 
+    fn caller(&self, kinds: &[&str]) -> Option<Box<dyn Caller>> {
+        let is_lock = |kind: &&str| matches!(self.default_kind.or_named(kind), Ok(Offer::One(_)));
+        // What is reported of a hold names its grant.
+        let has_names = !self.events.is_closed();
+        (!has_names && kinds.iter().all(is_lock)).then(|| {
+            caller(
+                self.locks.clone(),
+                self.default_kind,
+                |lock, how| async move { lock.acquire_with(how).await },
+                |guard| async move { guard.release().await },
+            )
+        })
+    }
+
     fn abilities(&self) -> Abilities {
         Abilities {
             features: Some(["durability", "lost"].map(str::to_owned).into()),
@@ -450,5 +482,117 @@ impl LockClient for EngineClient {
     async fn close(self: Box<Self>) {
         // Holds that nobody gave back are left to their leases, as a client that goes away leaves them.
         self.client.close().await;
+    }
+}
+
+/// A caller of single locks. `A` and `R` are the futures of `Lock::acquire_with` and `Guard::release`, which have no names.
+struct EngineCaller<A, R> {
+    locks: Arc<Locks>,
+    default_kind: Offer,
+    /// The lock that it asked for last, which most callers ask for again.
+    last: Option<Lock>,
+    lease: Option<Duration>,
+    held: Option<Guard>,
+    ask: fn(Lock, Acquire) -> A,
+    give: fn(Guard) -> R,
+    /// The call that was begun; each has the room of the one before.
+    call: Pin<Box<Option<Either<A, R>>>>,
+}
+
+fn caller<A, R>(
+    locks: Arc<Locks>,
+    default_kind: Offer,
+    ask: fn(Lock, Acquire) -> A,
+    give: fn(Guard) -> R,
+) -> Box<dyn Caller>
+where
+    A: Future<Output = Result<Guard, LockError>> + Send + 'static,
+    R: Future<Output = Result<Released, LockError>> + Send + 'static,
+{
+    Box::new(EngineCaller {
+        locks,
+        default_kind,
+        last: None,
+        lease: None,
+        held: None,
+        ask,
+        give,
+        call: Box::pin(None),
+    })
+}
+
+impl<A, R> EngineCaller<A, R> {
+    fn begun(&mut self) -> Option<Either<Pin<&mut A>, Pin<&mut R>>> {
+        let call = self.call.as_mut().as_pin_mut();
+        call.map(Either::as_pin_mut)
+    }
+
+    fn lock(&mut self, request: &AcquireRequest<'_>) -> Result<Lock, AcquireEnd> {
+        let kind = match self.default_kind.or_named(request.kind) {
+            Ok(Offer::One(kind)) => kind,
+            Ok(other) => {
+                let why = format!("a caller of single locks has no {}", other.name());
+                return Err(AcquireEnd::Failed(why));
+            }
+            Err(why) => return Err(AcquireEnd::Failed(why)),
+        };
+        let is_it = |lock: &&Lock| lock.kind() == kind && lock.name() == request.lock;
+        if let Some(last) = self.last.as_ref().filter(is_it) {
+            return Ok(last.clone());
+        }
+        let lock = self.locks.get(kind, request.lock);
+        let lock = lock.map_err(|error| acquire_end(&error))?;
+        Ok(self.last.insert(lock).clone())
+    }
+}
+
+impl<A, R> Caller for EngineCaller<A, R>
+where
+    A: Future<Output = Result<Guard, LockError>> + Send,
+    R: Future<Output = Result<Released, LockError>> + Send,
+{
+    fn begin_acquire(&mut self, request: AcquireRequest<'_>) -> Result<(), AcquireEnd> {
+        let lock = self.lock(&request)?;
+        self.lease = request.lease;
+        let how = how(request.wait, request.lease);
+        self.call.set(Some(Either::Left((self.ask)(lock, how))));
+        Ok(())
+    }
+
+    fn poll_acquire(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Duration>, AcquireEnd>> {
+        let Some(Either::Left(call)) = self.begun() else {
+            panic!("no acquire was begun");
+        };
+        let ended = ready!(call.poll(context));
+        self.call.set(None);
+        Poll::Ready(match ended {
+            Ok(guard) => {
+                let granted = self.lease.map(|asked| (asked, guard.granted_lease()));
+                self.held = Some(guard);
+                Ok(granted.and_then(|(asked, granted)| (granted < asked).then_some(granted)))
+            }
+            Err(error) => Err(acquire_end(&error)),
+        })
+    }
+
+    fn sent_at(&self) -> Option<Instant> {
+        self.held.as_ref().map(Guard::sent_at)
+    }
+
+    fn begin_release(&mut self) {
+        let guard = self.held.take().expect("acquired before");
+        self.call.set(Some(Either::Right((self.give)(guard))));
+    }
+
+    fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<ReleaseEnd> {
+        let Some(Either::Right(call)) = self.begun() else {
+            panic!("no release was begun");
+        };
+        let ended = ready!(call.poll(context));
+        self.call.set(None);
+        Poll::Ready(ended.map_or_else(|error| release_end(&error), |_| ReleaseEnd::Ok))
     }
 }
