@@ -6,7 +6,6 @@
 //! - [`parse`](History::parse) reads a whole file and says what is wrong with it, by line;
 //! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
 
-mod error;
 mod line;
 mod parse;
 
@@ -14,7 +13,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::HistoryError;
 pub(crate) use parse::Reader;
 
 /// One line of a history: the start of an operation, its end, or an event.
@@ -325,5 +323,48 @@ impl History {
             lines,
             torn: false,
         }
+    }
+}
+
+/// A history that cannot be read, or a line of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{found}; allowed: {allowed}", place(*line, *column))]
+pub struct HistoryError {
+    /// The line, counted from 1; 0 where the file as a whole is meant.
+    pub line: usize,
+    /// The column in bytes, counted from 1, where it is known.
+    pub column: Option<usize>,
+    /// What was found.
+    pub found: String,
+    /// What is allowed there.
+    pub allowed: String,
+}
+
+fn place(line: usize, column: Option<usize>) -> String {
+    match (line, column) {
+        (0, _) => String::new(),
+        (line, None) => format!("line {line}: "),
+        (line, Some(column)) => format!("line {line}, column {column}: "),
+    }
+}
+
+impl HistoryError {
+    pub(crate) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self {
+            line: 1,
+            column: None,
+            found: found.into(),
+            allowed: allowed.into(),
+        }
+    }
+
+    /// A line without a field that it must have.
+    fn missing(name: &str) -> Self {
+        Self::new(format!("no `{name}`"), format!("a line with `{name}`"))
+    }
+
+    pub(crate) fn at(mut self, line: usize) -> Self {
+        self.line = line;
+        self
     }
 }

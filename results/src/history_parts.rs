@@ -149,7 +149,6 @@ impl Parts {
     /// A file that cannot be read, one that says nothing of its clock where that is needed, and a client of two parts.
     pub fn open(paths: &[PathBuf], declared_ns: Option<u64>) -> Result<Self, PartsError> {
         let mut parts: Vec<Part> = Vec::new();
-        let mut read = Vec::new();
         for path in paths {
             let mut readings = Vec::new();
             let mut clients = BTreeSet::new();
@@ -184,7 +183,7 @@ impl Parts {
                     });
                 }
             }
-            read.push(!readings.is_empty());
+
             parts.push(Part {
                 path: path.clone(),
                 clients,
@@ -192,13 +191,15 @@ impl Parts {
                 begins_ns: begins_ns.unwrap_or(0),
             });
         }
-        let other = match (read.contains(&true), declared_ns) {
+        let is_read = |part: &&Part| !part.clock.points.is_empty();
+        let other = match (parts.iter().any(|part| is_read(&part)), declared_ns) {
             (true, _) => Some("others have"),
             (false, None) => Some("no uncertainty is declared"),
             (false, Some(_)) => None,
         };
-        if let Some((without, other)) = read.iter().position(|read| !read).zip(other) {
-            let part = parts[without].path.clone();
+        let without = parts.iter().find(|part| !is_read(part));
+        if let Some((part, other)) = without.zip(other) {
+            let part = part.path.clone();
             return Err(PartsError::NoClock { part, other });
         }
         let begins = parts.iter().map(|part| part.clock.at(part.begins_ns).0);

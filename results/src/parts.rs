@@ -5,11 +5,8 @@ use itertools::Itertools;
 use crate::merge::MergeError;
 use crate::run::{Meta, Part, Run, Share};
 
-/// What is asked of a run that is a part.
-struct Of<'a> {
-    run: &'a Run,
-    part: &'a Part,
-}
+/// A run that is a part, and of what.
+type Of<'a> = (&'a Run, &'a Part);
 
 /// How the whole came out that the parts make up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,81 +24,78 @@ pub struct Whole {
 pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
     let parts = runs.iter().filter_map(|run| {
         let part = run.part.as_ref()?;
-        Some(Of { run, part })
+        Some((run, part))
     });
     let parts: Vec<Of<'_>> = parts.collect();
-    let Some(base) = parts.first() else {
+    let Some(base @ (base_run, base_part)) = parts.first() else {
         return Ok(None);
     };
     let refused = |other: &Run, reason: String| MergeError::OtherPlan {
-        base: base.run.run.clone(),
+        base: base_run.run.clone(),
         other: other.run.clone(),
         reasons: vec![reason],
     };
     if let Some(other) = runs.iter().find(|run| run.part.is_none()) {
         return Err(refused(other, "it is no part of a plan".to_owned()));
     }
-    for (at, Of { run, part }) in parts.iter().enumerate() {
+    for (at, (run, part)) in parts.iter().enumerate() {
         if let Some(reason) = differs(base, run, part) {
             return Err(refused(run, reason));
         }
         let mut before = parts[..at].iter();
-        if let Some(twin) = before.find(|twin| twin.part.index == part.index) {
-            let (index, of, twin) = (part.index, part.of, &twin.run.run);
+        if let Some((twin, _)) = before.find(|(_, twin)| twin.index == part.index) {
+            let (index, of, twin) = (part.index, part.of, &twin.run);
             let twice = format!("part {index} of {of} is {twin} already");
             return Err(refused(run, twice));
         }
     }
     let mut missing = Vec::new();
-    for index in 0..base.part.of {
-        let there = parts.iter().find(|of| of.part.index == index);
+    for index in 0..base_part.of {
+        let there = parts.iter().find(|(_, part)| part.index == index);
         let what = match there {
             None => "is missing",
-            Some(of) if of.part.exit_code.is_none() || of.run.partial => "did not end",
+            Some((run, part)) if part.exit_code.is_none() || run.partial => "did not end",
             Some(_) => continue,
         };
-        let own = base.part.plan.iter().filter(|share| share.part == index);
-        let lacks = own.filter(|share| !there.is_some_and(|of| tried(of, share)));
+        let own = base_part.plan.iter().filter(|share| share.part == index);
+        let lacks = own.filter(|share| !there.is_some_and(|(run, _)| tried(run, share)));
         let mut lacks = lacks.map(|share| format!("{} (seed {})", share.name, share.seed));
         let lacks = match lacks.join(", ").as_str() {
             "" => "nothing that it had to run".to_owned(),
             some => some.to_owned(),
         };
-        let of = base.part.of;
+        let of = base_part.of;
         missing.push(format!("part {index} of {of} {what}: without {lacks}"));
     }
-    let ended = parts.iter().filter(|of| !of.run.partial);
+    let ended = parts.iter().filter(|(run, _)| !run.partial);
     Ok(Some(Whole {
-        exit_codes: ended.filter_map(|of| of.part.exit_code).collect(),
+        exit_codes: ended.filter_map(|(_, part)| part.exit_code).collect(),
         missing,
     }))
 }
 
 /// What two parts do not have in common, if anything.
-fn differs(base: &Of<'_>, run: &Run, part: &Part) -> Option<String> {
-    let (a, b) = (&base.run.meta, &run.meta);
+fn differs((base, of): &Of<'_>, run: &Run, part: &Part) -> Option<String> {
+    let (a, b) = (&base.meta, &run.meta);
     let version = |meta: &Meta| format!("{} {}", meta.version, meta.commit);
-    let [seeds, of] = [[a.seed, b.seed], [base.part.of, part.of].map(u64::from)];
+    let [seeds, numbers] = [[a.seed, b.seed], [of.of, part.of].map(u64::from)];
     let pairs = [
-        (
-            "command",
-            [&base.run.command, &run.command].map(String::clone),
-        ),
+        ("command", [&base.command, &run.command].map(String::clone)),
         ("seed", seeds.map(|seed| seed.to_string())),
         ("version", [version(a), version(b)]),
-        ("number of parts", of.map(|of| of.to_string())),
+        ("number of parts", numbers.map(|number| number.to_string())),
     ];
     let differing = pairs.into_iter().find(|(_, [one, two])| one != two);
     if let Some((what, [one, two])) = differing {
         return Some(format!("{what}: {one} and {two}"));
     }
-    let same = base.part.plan == part.plan;
+    let same = of.plan == part.plan;
     (!same).then(|| "their plans list other scenarios or seeds".to_owned())
 }
 
 /// Whether a part has the result of a share.
-fn tried(of: &Of<'_>, Share { name, seed, .. }: &Share) -> bool {
-    let mut results = of.run.scenarios.iter();
+fn tried(run: &Run, Share { name, seed, .. }: &Share) -> bool {
+    let mut results = run.scenarios.iter();
     results.any(|result| result.name == *name && result.seed == *seed)
 }
 

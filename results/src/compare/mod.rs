@@ -4,17 +4,17 @@
 //! between. A change must move the whole range to be shown. Rows of one run, interleaved, say more; they are compared where
 //! they are measured.
 
-mod metrics;
 pub mod pivot;
 mod sentence;
 mod settings;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::metrics::{compare_rows, verdict};
 use self::settings::{asked, unlike};
 pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, scenario_key};
-use crate::run::{Comparison, Run, SCHEMA, ScenarioResult};
+use crate::decide::EQUIVALENCE;
+use crate::figure::{COMPARED, Figure};
+use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
 use crate::verdict::State;
 
 /// What `compare --json` prints.
@@ -205,11 +205,75 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
+/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid the verdict is `not-shown`.
+pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
+    let compared = COMPARED.iter().filter_map(|figure| {
+        let (ratio, verdict) = against(figure, a, b)?;
+        Some(Comparison {
+            a: a.subject.clone(),
+            b: b.subject.clone(),
+            metric: figure.name.to_owned(),
+            r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
+            ratio,
+            verdict: verdict.to_owned(),
+            ..Comparison::default()
+        })
+    });
+    compared.collect()
+}
+
+/// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown.
+pub(crate) fn against(
+    figure: &Figure<BenchRow>,
+    a: &BenchRow,
+    b: &BenchRow,
+) -> Option<(Ratio, &'static str)> {
+    let ratio = ratio(&(figure.of)(a)?, &(figure.of)(b)?)?;
+    let shown = match a.valid && b.valid {
+        true => verdict(&ratio, figure.more_is_better),
+        false => "not-shown",
+    };
+    Some((ratio, shown))
+}
+
+/// b over a, from the lowest that it can be to the highest; `None` where a ratio has no meaning.
+fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
+    let good = |value: f64| value.is_finite() && value > 0.0;
+    if !good(a.median) || !good(b.median) {
+        return None;
+    }
+    let known = [a.low, a.high, b.low, b.high];
+    let known = known.iter().all(|end| end.is_some_and(good));
+    let over = |b: Option<f64>, a: Option<f64>| b.zip(a).filter(|_| known).map(|(b, a)| b / a);
+    Some(Ratio {
+        point: b.median / a.median,
+        low: over(b.low, a.high),
+        high: over(b.high, a.low),
+    })
+}
+
+/// `better` or `worse` if the interval leaves out 1, else `equivalent` if it is wholly within [`EQUIVALENCE`], else
+/// `not-shown`; without an interval nothing is shown.
+pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
+    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+        return "not-shown";
+    };
+    if low > 1.0 || high < 1.0 {
+        match (low > 1.0) == more_is_better {
+            true => "better",
+            false => "worse",
+        }
+    } else if low >= 1.0 - EQUIVALENCE && high <= 1.0 + EQUIVALENCE {
+        "equivalent"
+    } else {
+        "not-shown"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::figure::point;
-    use crate::run::{BenchRow, Ratio};
     use crate::samples::around;
 
     fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {

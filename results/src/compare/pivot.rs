@@ -9,7 +9,7 @@ use itertools::Itertools;
 use serde::Serialize;
 
 use super::settings::{differences, row_key, void};
-use super::{Against, Difference, metrics};
+use super::{Against, Difference, against};
 use crate::figure::{COMPARED, Figure};
 use crate::nearest::nearest;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
@@ -333,7 +333,7 @@ impl Cells<'_> {
     ) -> Option<PivotCell> {
         let place = self.at.get(&(line, column))?;
         let base = self.at.get(&(line, 0)).filter(|_| column > 0);
-        let against = base.and_then(|base| metrics::against(figure, base.row, place.row));
+        let against = base.and_then(|base| against(figure, base.row, place.row));
         let cell = PivotCell {
             figure: (figure.of)(place.row)?,
             ratio: against.map(|(ratio, _)| ratio),

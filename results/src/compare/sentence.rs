@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::metrics::compare_rows;
+use super::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
 use crate::report::{behind, is_void};
 use crate::run::{Comparison, Estimate, Ratio, Run};

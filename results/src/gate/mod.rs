@@ -274,22 +274,17 @@ fn bound_of_base(
     factor: f64,
     twin: Option<Place<'_>>,
 ) -> Result<(f64, String), &'static str> {
-    let base = match twin.map(|twin| (valid(&twin), condition.value.of(&twin))) {
-        Some((true, Found::Figure(base))) if base.median.is_finite() => base.median,
-        Some((false, _)) => return Err("the base's own row is invalid"),
+    let base = match twin.map(|twin| (twin, condition.value.of(&twin))) {
+        Some((Place::Row(row), _)) if !row.valid || row.safety.state == State::Violated => {
+            return Err("the base's own row is invalid");
+        }
+        Some((_, Found::Figure(base))) if base.median.is_finite() => base.median,
         _ => return Err("the base has no such figure"),
     };
     let bound = factor * base;
     let [limit, base] = [bound, base].map(|number| condition.value.number_words(number));
     let factor = units::figure(factor);
     Ok((bound, format!("{limit} ({factor} of the base's {base})")))
-}
-
-fn valid(place: &Place<'_>) -> bool {
-    match place {
-        Place::Row(row) => row.valid && row.safety.state != State::Violated,
-        Place::Scenario(_) => true,
-    }
 }
 
 fn judge_word(condition: &Condition, word: &str) -> Outcome {

@@ -7,7 +7,6 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, VariantAc
 use serde::{Deserialize, Serialize, de};
 use serde_json::{Error, Value};
 
-use super::error::shown;
 use super::{Call, Entry, Event, HistoryError, Line};
 
 impl Line {
@@ -188,6 +187,17 @@ pub(super) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>
         Value::String(text) => text,
         said => said.to_string(),
     }))
+}
+
+/// A value for a message, cut short.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 60 {
+        return text;
+    }
+    let mut short: String = text.chars().take(60).collect();
+    short.push('…');
+    short
 }
 
 /// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole line. Serde's own
