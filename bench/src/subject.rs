@@ -47,6 +47,10 @@ pub trait Subject: Send + Sync {
     fn parts(&self) -> &[std::sync::Arc<dyn Subject>] {
         &[]
     }
+    /// Whether its clients have callers that keep their holds ([`LockClient::caller`]).
+    fn has_callers(&self) -> bool {
+        false
+    }
     /// A client of its own identity and connections.
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError>;
 }

@@ -27,6 +27,8 @@ pub(super) struct Arm {
     pub(super) place: Place,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
+    /// Whether holds go by the names of their grants, since a lock of the same run knows no other way: like beside like.
+    pub(super) by_name: bool,
     /// Without their samples, which are merged here, but for those of each part.
     pub(super) rounds: Vec<Round>,
     pub(super) samples: Samples,
@@ -44,12 +46,14 @@ impl Arm {
         place: Place,
         workload: &'static Workload,
         tasks: u32,
+        by_name: bool,
     ) -> Self {
         Arm {
             subject,
             place,
             workload,
             tasks,
+            by_name,
             rounds: Vec::new(),
             samples: Samples::new(),
             passed: Passed::default(),
@@ -219,6 +223,7 @@ pub(super) async fn run_round(
             think: (think, think),
             pace: plan.pace,
             seed: seed(plan, round, 0),
+            by_name: arm.by_name,
             ..Load::default()
         },
         asks,

@@ -507,9 +507,10 @@ fn groups(
         && measured[1..].iter().all(|(subject, place)| {
             (subject.name(), place) != (measured[0].0.name(), &measured[0].1)
         });
+    let by_name = !measured.iter().all(|(subject, _)| subject.has_callers());
     let of = |workload: &'static Workload, tasks: u32| {
         let arm = move |(subject, place): &(Arc<dyn Subject>, Place)| {
-            Arm::new(subject.clone(), place.clone(), workload, tasks)
+            Arm::new(subject.clone(), place.clone(), workload, tasks, by_name)
         };
         Group {
             arms: measured.iter().map(arm).collect(),

@@ -74,6 +74,8 @@ pub struct Load {
     pub downgrade: Option<Duration>,
     /// What the holder works on; only a recorded load has it.
     pub protects: Protects,
+    /// Whether holds go by the names of their grants although the client has callers that keep them: so do those of the lock beside it.
+    pub by_name: bool,
 }
 
 /// What a holder works on.
@@ -112,6 +114,7 @@ impl Default for Load {
             owner_moves: 0.0,
             downgrade: None,
             protects: Protects::None,
+            by_name: false,
         }
     }
 }
@@ -125,7 +128,8 @@ impl Load {
     /// What keeps the holds of a task of this client, where each is only kept and given back and nobody but the task has to find it; `None`:
     /// they go by the names of their grants.
     pub(crate) fn caller(&self, client: &dyn LockClient) -> Option<Box<dyn Caller>> {
-        let only_kept = self.protects == Protects::None
+        let only_kept = !self.by_name
+            && self.protects == Protects::None
             && self.extend.is_none()
             && self.downgrade.is_none()
             && self.reenter <= 0.0

@@ -133,6 +133,10 @@ impl Subject for Engine {
             .collect()
     }
 
+    fn has_callers(&self) -> bool {
+        matches!(self.kind, Offer::One(_))
+    }
+
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let target: Target = to.target.parse().map_err(|e| usage!("{e}"))?;
         let masters = target.topology_kind() == TopologyKind::Masters;
