@@ -66,24 +66,11 @@ impl Wanted {
     }
 }
 
-/// What a load is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
-    Usual,
-    /// What is held is extended, for longer than a lease.
-    Extends,
-    /// Nobody extends what is held for longer than a lease, and replies are slow.
-    Slow,
-    /// A holder stands still for longer than its lease, others come and go meanwhile, and then it extends.
-    Lapses,
-    /// A holder stands still or dies and so tells nobody that the lock is free, and who waits has long to wait.
-    Silent,
-}
-
 /// What was drawn so far, and what is known of it.
 struct Drawn {
     random: StdRng,
-    style: Style,
+    /// 0: what is held is extended; 1: nobody extends, and replies are slow. Both hold for longer than a lease.
+    style: u32,
     nodes: Vec<String>,
     clients: u32,
     kind: String,
@@ -129,16 +116,11 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         _ => (1..=masters).collect(),
     };
     // From a source of its own, so that the other seeds stay what they are without it.
-    let style = match StdRng::seed_from_u64(seed ^ 0x7374_796c_6500).random_range(0..8) {
-        1 => Style::Extends,
-        2 => Style::Slow,
-        3 => Style::Lapses,
-        4 => Style::Silent,
-        _ => Style::Usual,
-    };
-    let clients = random.random_range(2..=4);
+    let style = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500)
+        .random_range(0..8_u32)
+        .wrapping_sub(1);
     let mut drawn = Drawn {
-        clients: if style == Style::Lapses { 2 } else { clients },
+        clients: random.random_range(2..=4),
         random,
         style,
         nodes: names.iter().map(|number| format!("n{number}")).collect(),
@@ -151,8 +133,7 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         clients_sleep: false,
         writes_late: false,
     };
-    let most = if drawn.stops_holders() { 2 } else { 6 };
-    for _ in 0..drawn.between(0, most) {
+    for _ in 0..drawn.random.random_range(0..=6) {
         drawn.fault(topology, fsync);
     }
     let mut text = format!("name = \"simulated-{seed}\"\n\n[topology]\nkind = \"{topology}\"\n");
@@ -204,18 +185,10 @@ impl Drawn {
         self.random.random_bool(share)
     }
 
-    /// Whether the load is about holders that stand still or die.
-    fn stops_holders(&self) -> bool {
-        matches!(self.style, Style::Lapses | Style::Silent)
-    }
-
     fn load(&mut self, text: &mut String, subject: &str, waits_for_all: bool) {
-        let mut lease_ms = self.between(200, 2_500);
-        let is_renewed = self.chance(0.35) && !self.stops_holders();
-        let style = if is_renewed { Style::Usual } else { self.style };
-        if self.stops_holders() {
-            lease_ms = 200 + lease_ms % 300;
-        }
+        let lease_ms = self.between(200, 2_500);
+        let is_renewed = self.chance(0.35);
+        let style = if is_renewed { u32::MAX } else { self.style };
         let lease = match is_renewed {
             // The watchdog's own lease.
             true => format!(
@@ -224,16 +197,10 @@ impl Drawn {
             ),
             false => format!("lease = \"{lease_ms}ms\""),
         };
-        let wait_ms = match style {
-            Style::Silent => self.between(4_000, 9_000),
-            _ => self.between(50, 2_000),
-        };
-        if style == Style::Slow {
+        let wait_ms = self.between(50, 2_000);
+        if style == 1 {
             let with = format!("with = {{ latency = \"{}ms\" }}\n", lease_ms / 3);
             self.fault_line(100, "", "delay", "n1 -> client 1", &with);
-        }
-        if self.stops_holders() {
-            self.stop_clients(lease_ms);
         }
         let _ = writeln!(
             text,
@@ -247,29 +214,18 @@ impl Drawn {
         }
         let longest = lease_ms * self.between(2, 12) / 10;
         let (shortest, longest) = match style {
-            Style::Extends | Style::Slow => (lease_ms, lease_ms * 5),
-            Style::Lapses => (1, lease_ms * 10),
-            Style::Usual | Style::Silent => (1, longest),
+            0 | 1 => (lease_ms, lease_ms * 5),
+            _ => (1, longest),
         };
         let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
-        let (tasks, locks) = match (style, &*self.kind) {
-            (Style::Lapses, "multi") => (1, 3),
-            (_, "multi") => (tasks, 3),
-            (Style::Lapses, _) => (1, locks),
-            (Style::Silent, _) => (tasks, 1),
-            _ => (tasks, locks),
-        };
-        let think = match style {
-            Style::Lapses => lease_ms * self.between(1, 5),
-            Style::Silent => 20,
-            _ => self.between(1, 200),
-        };
+        let locks = if self.kind == "multi" { 3 } else { locks };
+        let think = self.between(1, 200);
         let _ = write!(
             text,
             "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"{shortest}ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
             self.clients,
         );
-        if matches!(style, Style::Extends | Style::Lapses) {
+        if style == 0 {
             let _ = writeln!(text, "extend = \"{}ms\"", lease_ms / 4);
         }
         if self.kind == "write" && subject.starts_with("lock-core") {
@@ -281,36 +237,8 @@ impl Drawn {
         if self.kind == "fenced" {
             text.push_str("protects = \"register\"\n");
         }
-        if self.chance(0.4) && style != Style::Silent {
+        if self.chance(0.4) {
             let _ = writeln!(text, "cancel = 0.{}", self.between(1, 5));
-        }
-    }
-
-    /// Lets clients stand still or die, one after the other, or what they send be late, mostly for longer than a lease.
-    fn stop_clients(&mut self, lease_ms: u32) {
-        let (count, apart_ms) = match self.style {
-            Style::Silent => (3, 3_000),
-            _ => (5, 1_800),
-        };
-        for number in 0..count {
-            let at = 400 + number * apart_ms + self.between(0, 600);
-            let client = self.between(1, self.clients);
-            let lasts = match self.style {
-                // Longer than what the judge lets pass.
-                Style::Silent => self.between(2_500, 5_000),
-                _ => lease_ms * self.between(15, 80) / 10,
-            };
-            let late_ms = lease_ms * self.between(15, 40) / 10;
-            let with = format!("with = {{ latency = \"{late_ms}ms\" }}\n");
-            let (fault, on, with) = match self.between(0, 3) {
-                0 | 1 if self.style == Style::Lapses => {
-                    ("delay", format!("client {client} -> n1"), &*with)
-                }
-                0 | 2 => ("kill", format!("client {client}"), ""),
-                _ => ("pause", format!("client {client}"), ""),
-            };
-            self.clients_sleep |= fault == "pause";
-            self.fault_line(at, &format!("for = \"{lasts}ms\"\n"), fault, &on, with);
         }
     }
 
