@@ -2,25 +2,50 @@
 //!
 //! What a run leaves behind in a process would be there for the next: counters of tokio, of the library and of its users, from which
 //! names and the order of tasks come. A copy has what its original has, so each run begins with the same. The
-//! original must have one thread and have run nothing itself.
+//! thread that copies goes on alone in the copy; the original must have run nothing itself.
 
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
     os::fd::{AsRawFd as _, FromRawFd as _},
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
+
+/// How long a copy may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    /// Of a processor's time, in whole seconds.
+    pub(crate) processor_s: u32,
+    /// And altogether: it may wait for what never comes, too.
+    pub(crate) wall_s: u32,
+}
+
+/// What became of a copy.
+pub(crate) struct Ended {
+    /// What it said; if it did not end well, how it ended.
+    pub(crate) said: Result<Vec<u8>, String>,
+    /// How much of a processor's time it took.
+    pub(crate) processor: Duration,
+}
 
 /// A copy at work.
 pub(crate) struct Apart {
+    /// Which of many it is.
+    pub(crate) number: u64,
     process: libc::pid_t,
+    limit: Limit,
     answer: File,
     read: Vec<u8>,
 }
 
 impl Apart {
-    /// Copies this process; the copy does `work`, and ends.
-    pub(crate) fn start(work: impl FnOnce() -> Vec<u8>) -> io::Result<Self> {
+    /// Copies this process; the copy does `work`, and ends, at the latest when its time is over.
+    pub(crate) fn start(
+        number: u64,
+        limit: Limit,
+        work: impl FnOnce() -> Vec<u8>,
+    ) -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: there is room for two numbers.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -29,20 +54,23 @@ impl Apart {
         // SAFETY: both were just opened, and nobody else has them.
         let (reading, mut writing) =
             unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
-        // SAFETY: this process has one thread, which goes on in the copy.
+        // SAFETY: this thread goes on in the copy, and needs no other there.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 // The end of the original is the end of the copy.
                 // SAFETY: two numbers, as this request takes.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                limit.begin();
                 let done = catch_unwind(AssertUnwindSafe(work));
                 let written = done.is_ok_and(|answer| writing.write_all(&answer).is_ok());
                 // SAFETY: ends without what the original would do at its end.
                 unsafe { libc::_exit(i32::from(!written)) }
             }
             process => Ok(Apart {
+                number,
                 process,
+                limit,
                 answer: reading,
                 read: Vec::new(),
             }),
@@ -77,16 +105,57 @@ impl Apart {
         }
     }
 
-    /// What it said; an error if it did not end well.
-    pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
+    /// What became of it.
+    pub(crate) fn finish(self) -> Ended {
         let mut status = 0;
-        // SAFETY: our own child, whose end nobody else waits for.
-        unsafe { libc::waitpid(self.process, &raw mut status, 0) };
-        match status {
-            0 => Ok(self.read),
-            _ => Err(io::Error::other(format!(
-                "the process of a run ended with status {status}; what it said is above"
-            ))),
+        // SAFETY: numbers alone, for which zeros are fine.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: our own child, whose end nobody else waits for, and room for both answers.
+        unsafe { libc::wait4(self.process, &raw mut status, 0, &raw mut usage) };
+        let said = match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
+            (true, libc::SIGXCPU) => Err(format!(
+                "it had no end: it was ended after {} s of a processor's time",
+                self.limit.processor_s
+            )),
+            (true, libc::SIGALRM) => Err(format!(
+                "it had no end: it was ended after {} s, in which it mostly waited",
+                self.limit.wall_s
+            )),
+            _ if status == 0 => Ok(self.read),
+            _ => Err(format!(
+                "its process ended with status {status}; what it said is above"
+            )),
+        };
+        Ended {
+            said,
+            processor: processor(&usage),
         }
     }
+}
+
+impl Limit {
+    /// From now on this process has so much time.
+    fn begin(self) {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let processor = libc::rlimit {
+            rlim_cur: self.processor_s.into(),
+            rlim_max: (self.processor_s + 1).into(),
+        };
+        // SAFETY: limits of this process alone. Their signals end it, and it leaves no image of its memory behind.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            libc::setrlimit(libc::RLIMIT_CPU, &raw const processor);
+            libc::alarm(self.wall_s);
+        }
+    }
+}
+
+/// How much of a processor's time was used.
+pub(crate) fn processor(usage: &libc::rusage) -> Duration {
+    let time =
+        |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1_000);
+    time(usage.ru_utime) + time(usage.ru_stime)
 }

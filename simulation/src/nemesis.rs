@@ -265,6 +265,13 @@ impl Scene {
         None
     }
 
+    /// The order that ends a fault waits at a process that is stopped, until it goes on or is gone.
+    async fn reaches(&self, name: &str, on: bool) {
+        while !on && self.network.with(|state| state.is_stopped(name)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Faults that are orders to a server.
     async fn by_order(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
         let order = async |name, order: &[&str]| self.told(name, order).await == Some(Reply::OK);
@@ -273,13 +280,17 @@ impl Scene {
             ("maxmemory", _) => {
                 let limit = settings::text(&fault.with, "limit").filter(|_| on);
                 let set = ["CONFIG", "SET", "maxmemory", limit.unwrap_or("0")];
+                self.reaches(name, on).await;
                 order(name, &set).await && on
             }
             ("script-flush", true) => order(name, &["SCRIPT", "FLUSH"]).await,
             ("client-pause", true) => {
                 order(name, &["CLIENT", "PAUSE", &lasts_ms.to_string(), "WRITE"]).await
             }
-            ("client-pause", false) => order(name, &["CLIENT", "UNPAUSE"]).await && on,
+            ("client-pause", false) => {
+                self.reaches(name, on).await;
+                order(name, &["CLIENT", "UNPAUSE"]).await && on
+            }
             ("client-kill", true) => {
                 let mut killed = false;
                 for class in ["normal", "pubsub"] {

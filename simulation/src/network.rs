@@ -553,6 +553,12 @@ impl State {
         Some(reply)
     }
 
+    /// Whether there is a process that is stopped.
+    pub(crate) fn is_stopped(&self, name: &str) -> bool {
+        let host = self.hosts.get(name);
+        host.is_some_and(|host| host.is_stopped)
+    }
+
     /// Stops the process of a server, as SIGSTOP does.
     pub(crate) fn stop(&mut self, name: &str) -> bool {
         let host = self.hosts.get_mut(name).filter(|host| host.runs);

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     iter,
     sync::{Arc, Mutex, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -67,7 +66,8 @@ pub struct Outcome {
     pub sequence: Option<Sequence>,
 }
 
-/// Carries a plan out. The same plan gives the same outcome, as long as the process was the same before: [`swarm`](crate::swarm) sees to that.
+/// Carries a plan out. The same plan gives the same outcome, as long as the process and the thread were the same before:
+/// [`swarm`](crate::swarm) sees to that. They are of no use afterwards.
 ///
 /// A conviction is proven, by the shortest history that convicts, if `prove` says so: that takes longer than the run.
 ///
@@ -75,25 +75,17 @@ pub struct Outcome {
 /// A subject that is unknown or cannot be connected.
 pub fn run(plan: &Plan, prove: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
-    let own = plan.clone();
-    // A thread of its own: whatever draws randomness per thread draws it from this seed and no other.
-    let simulation = thread::Builder::new().spawn(move || {
-        system::enter(own.seed);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        let runtime = runtime.expect("a runtime needs nothing of the system");
-        let recorded = runtime.block_on(record(&own, subject));
-        // What is left goes with the process.
-        std::mem::forget(runtime);
-        recorded
-    });
-    let simulation = simulation.expect("there is room for a thread");
-    let recorded = match simulation.join() {
-        Ok(recorded) => recorded?,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
+    system::enter(plan.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    let runtime = runtime.expect("a runtime needs nothing of the system");
+    let recorded = runtime.block_on(record(plan, subject));
+    system::leave();
+    // What is left goes with the process.
+    std::mem::forget(runtime);
+    let recorded = recorded?;
     Ok(judged(plan, recorded, prove))
 }
 

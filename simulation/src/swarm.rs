@@ -1,6 +1,6 @@
 //! Many seeds, on several threads: what each must keep clean, and what all of them met together.
 
-use std::{collections::BTreeMap, io, ops::Range, time::Duration};
+use std::{collections::BTreeMap, io, mem::MaybeUninit, ops::Range, thread, time::Duration};
 
 use chaos::{plan::Plan, shrink::Shrinker};
 use results::{
@@ -11,9 +11,10 @@ use results::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    apart::Apart,
+    apart::{self, Apart, Ended, Limit},
     draw::{self, Wanted},
     run::{self, Outcome},
+    server, system,
 };
 
 /// What an operation was in the middle of when a fault was injected.
@@ -30,8 +31,14 @@ pub struct Met {
     pub kind: String,
 }
 
+/// A run takes less than a second, and one that is judged with its proof some seconds: one that takes longer has no end.
+const LIMIT: Limit = Limit {
+    processor_s: 60,
+    wall_s: 1_200,
+};
+
 /// What one seed led to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
@@ -39,6 +46,10 @@ pub struct SeedReport {
     pub simulated: Duration,
     /// How many locks were granted.
     pub grants: u64,
+    /// Why there is no more to say of it: its run had no end, or broke off.
+    pub failed: Option<String>,
+    /// How much of a processor's time it took.
+    pub processor: Duration,
     /// Classes that should be clean and are violated.
     pub convicted: Vec<String>,
     /// Classes that should be clean and of which too little is known.
@@ -64,7 +75,9 @@ pub struct Report {
     pub grants: u64,
     /// Seeds of which too little is known, in order.
     pub unknown: Vec<SeedReport>,
-    /// Seeds that were convicted, in order.
+    /// How much of a processor's time everything took, that of this process too.
+    pub processor: Duration,
+    /// Seeds that were convicted, and those whose run failed, in order.
     pub convicted: Vec<SeedReport>,
     /// What was met.
     pub coverage: BTreeMap<Met, u64>,
@@ -77,6 +90,8 @@ impl SeedReport {
             seed,
             simulated: outcome.simulated,
             grants: outcome.report.grants,
+            failed: None,
+            processor: Duration::ZERO,
             convicted: outcome.convicted.clone(),
             unknown: outcome.unknown.clone(),
             verdicts: outcome.report.verdicts.clone(),
@@ -92,10 +107,11 @@ impl Report {
         self.seeds += 1;
         self.simulated += one.simulated;
         self.grants += one.grants;
+        self.processor += one.processor;
         for (what, count) in &one.met {
             *self.coverage.entry(what.clone()).or_default() += count;
         }
-        if !one.convicted.is_empty() {
+        if one.failed.is_some() || !one.convicted.is_empty() {
             self.convicted.push(one);
         } else if !one.unknown.is_empty() {
             self.unknown.push(one);
@@ -104,33 +120,66 @@ impl Report {
 }
 
 /// Runs the plan of each seed, so many at a time, each in a process of its own. `told` hears of each when it is done; of
-/// `history_of` with the lines of its history. A process that calls this
-/// has one thread, and has not used tokio: else histories tell what it did before.
+/// `history_of` with the lines of its history. A process that calls this has not used tokio: else histories tell what it did before.
+///
+/// A run that has no end, or breaks off, is a finding like a conviction: the others go on.
 ///
 /// # Errors
-/// A subject that is unknown or cannot be connected, a run that panicked, or a process that could not be started.
+/// A subject that is unknown or cannot be connected, or a process that could not be started.
 pub fn run(
     seeds: Range<u64>,
     jobs: usize,
     wanted: &Wanted,
     history_of: Option<u64>,
+    told: impl FnMut(&SeedReport) + Send,
+) -> io::Result<Report> {
+    let work = |seed| one(&draw::plan(seed, wanted), history_of == Some(seed));
+    prepared(|| run_each(seeds, jobs, LIMIT, work, told))
+}
+
+/// Does something on a thread that is as each run is to find it: with the scripts' interpreter, and with nothing random that is not from a
+/// seed.
+fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+    // Copies have one thread: one heap is enough, which grows by large steps.
+    // SAFETY: settings of the C library's allocator.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_TOP_PAD, 4 << 20);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 30);
+    }
+    let done = thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            system::enter(0);
+            server::prepare();
+            system::leave();
+            what()
+        });
+        thread.join()
+    });
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn run_each(
+    mut seeds: Range<u64>,
+    jobs: usize,
+    limit: Limit,
+    work: impl Fn(u64) -> Vec<u8>,
     mut told: impl FnMut(&SeedReport),
 ) -> io::Result<Report> {
+    let began = own_processor();
     let mut report = Report::default();
     let mut at_work = Vec::new();
-    let mut rest = seeds;
     loop {
         while at_work.len() < jobs.max(1)
-            && let Some(seed) = rest.next()
+            && let Some(seed) = seeds.next()
         {
-            at_work.push(start(
-                || draw::plan(seed, wanted),
-                history_of == Some(seed),
-            )?);
+            at_work.push(Apart::start(seed, limit, || work(seed))?);
         }
         if at_work.is_empty() {
             report.convicted.sort_by_key(|one| one.seed);
             report.unknown.sort_by_key(|one| one.seed);
+            report.processor += own_processor().saturating_sub(began);
             return Ok(report);
         }
         let place = Apart::first(&mut at_work)?;
@@ -140,21 +189,47 @@ pub fn run(
     }
 }
 
-/// Begins the run of a plan in a process of its own, in full with its history and the proof of a conviction.
-fn start(plan: impl FnOnce() -> Plan, in_full: bool) -> io::Result<Apart> {
-    Apart::start(|| {
-        let plan = plan();
-        let outcome = run::run(&plan, in_full);
-        let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
-        let one = one.map_err(|error| error.to_string());
-        serde_json::to_vec(&one).expect("it is plain JSON")
-    })
+/// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says of it.
+fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
+    let outcome = run::run(plan, in_full);
+    let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
+    let one = one.map_err(|error| error.to_string());
+    serde_json::to_vec(&one).expect("it is plain JSON")
 }
 
-fn finish(mut run: Apart) -> io::Result<SeedReport> {
+fn finish(run: Apart) -> io::Result<SeedReport> {
+    let seed = run.number;
+    let Ended { said, processor } = run.finish();
+    let one = match said {
+        Ok(said) => {
+            let one: Result<SeedReport, String> = serde_json::from_slice(&said)?;
+            one.map_err(io::Error::other)?
+        }
+        Err(how) => SeedReport {
+            seed,
+            failed: Some(how),
+            ..SeedReport::default()
+        },
+    };
+    Ok(SeedReport { processor, ..one })
+}
+
+/// Runs a plan in a process of its own.
+fn run_apart(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
+    let mut run = Apart::start(plan.seed, LIMIT, || one(plan, in_full))?;
     Apart::first(std::slice::from_mut(&mut run))?;
-    let one: Result<SeedReport, String> = serde_json::from_slice(&run.finish()?)?;
-    one.map_err(io::Error::other)
+    finish(run)
+}
+
+/// How much of a processor's time this process has taken itself.
+fn own_processor() -> Duration {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: there is room for the answer, which is complete.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    apart::processor(&usage)
 }
 
 /// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
@@ -163,13 +238,15 @@ fn finish(mut run: Apart) -> io::Result<SeedReport> {
 /// As [`run()`].
 pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
     let mut shrinker = Shrinker::new(plan, tries);
-    while let Some(reduction) = shrinker.next() {
-        let one = finish(start(|| reduction.plan, false)?)?;
-        shrinker.tell(one.convicted.iter().any(|convicted| convicted == class));
-    }
-    let smallest = shrinker.smallest().clone();
-    let one = finish(start(|| smallest.clone(), true)?)?;
-    Ok((smallest, one))
+    prepared(|| {
+        while let Some(reduction) = shrinker.next() {
+            let one = run_apart(&reduction.plan, false)?;
+            shrinker.tell(one.convicted.iter().any(|convicted| convicted == class));
+        }
+        let smallest = shrinker.smallest().clone();
+        let one = run_apart(&smallest, true)?;
+        Ok((smallest, one))
+    })
 }
 
 /// Counts which faults came while operations were where.
@@ -224,4 +301,58 @@ fn met(history: &History) -> BTreeMap<Met, u64> {
         }
     }
     coverage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_end_is_found_by_its_seed_and_the_others_go_on() {
+        let limit = Limit {
+            processor_s: 1,
+            wall_s: 60,
+        };
+        let work = |seed| {
+            let mut turns = 0_u64;
+            while seed == 3 {
+                turns = std::hint::black_box(turns.wrapping_add(1));
+            }
+            assert!(seed != 5, "this one breaks off");
+            let one = SeedReport {
+                seed,
+                grants: 1,
+                ..SeedReport::default()
+            };
+            serde_json::to_vec(&Ok::<_, String>(one)).expect("it is plain JSON")
+        };
+        let report = run_each(1..8, 2, limit, work, |_| {}).expect("it runs");
+        let failed = report
+            .convicted
+            .iter()
+            .map(|one| (one.seed, one.failed.as_deref()));
+        let failed: Vec<_> = failed.collect();
+        let no_end = "it had no end: it was ended after 1 s of a processor's time";
+        assert_eq!(failed[0], (3, Some(no_end)));
+        assert_eq!((failed.len(), failed[1].0), (2, 5));
+        assert_eq!((report.seeds, report.grants), (7, 5));
+        assert!(report.processor >= Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_what_never_comes_is_ended() {
+        let limit = Limit {
+            processor_s: 60,
+            wall_s: 1,
+        };
+        let work = |_| -> Vec<u8> {
+            loop {
+                std::thread::park();
+            }
+        };
+        let report = run_each(7..8, 1, limit, work, |_| {}).expect("it runs");
+        let failed = report.convicted[0].failed.as_deref();
+        let no_end = "it had no end: it was ended after 1 s, in which it mostly waited";
+        assert_eq!(failed, Some(no_end));
+    }
 }

@@ -57,11 +57,12 @@ fn same_history() {
 fn say(report: &Report, began: Instant) {
     let elapsed = began.elapsed().as_secs_f64();
     println!(
-        "{} seeds, {} grants, {:.0} s simulated in {elapsed:.1} s: {:.0} times as fast; {} unknown",
+        "{} seeds, {} grants, {:.0} s simulated in {elapsed:.1} s and {:.1} s of processor time: {:.0} times as fast on one core; {} unknown",
         report.seeds,
         report.grants,
         report.simulated.as_secs_f64(),
-        report.simulated.as_secs_f64() / elapsed,
+        report.processor.as_secs_f64(),
+        report.simulated.as_secs_f64() / report.processor.as_secs_f64(),
         report.unknown.len(),
     );
     for one in report.unknown.iter().take(4) {
@@ -71,7 +72,7 @@ fn say(report: &Report, began: Instant) {
         );
     }
     for one in &report.convicted {
-        println!("  seed {} {:?}", one.seed, one.convicted);
+        println!("  seed {} {:?} {:?}", one.seed, one.convicted, one.failed);
         for class in &one.convicted {
             println!("    {:?}", one.verdicts.get(class));
         }
@@ -81,8 +82,9 @@ fn say(report: &Report, began: Instant) {
 /// Scenarios, by the seeds that drew them, which found faults of the library that are fixed: a queued lock's call was lost where a client heard its
 /// channel from before (13), and several locks as one were granted after the lease of a member had run out. They are kept as they
 /// were drawn, whatever a seed draws today; each was convicted with its fix taken out. The runs of 114, made smaller, and 1213 had no end: the kill of a
-/// client whose lock reports no events was never seen; of waiters that had left, each that was given back had two more given back.
-const FIXED: [(u64, &str); 7] = [
+/// client whose lock reports no events was never seen; of waiters that had left, each that was given back had two more given back. In 5670 the
+/// faults were wrong: a limit of memory whose end met a server that was stopped stayed for ever.
+const FIXED: [(u64, &str); 8] = [
     (13, include_str!("found/13.toml")),
     (114, include_str!("found/114.toml")),
     (664, include_str!("found/664.toml")),
@@ -90,6 +92,7 @@ const FIXED: [(u64, &str); 7] = [
     (1257, include_str!("found/1257.toml")),
     (2163, include_str!("found/2163.toml")),
     (3873, include_str!("found/3873.toml")),
+    (5670, include_str!("found/5670.toml")),
 ];
 
 fn found_is_fixed() {
@@ -101,7 +104,8 @@ fn found_is_fixed() {
         let report = swarm::run(seed..seed + 1, 1, &wanted, None, |_| {});
         let report = report.expect("it runs");
         assert!(report.grants > 0, "seed {seed}: too little happened");
-        let convicted: Vec<_> = report.convicted.iter().map(|one| &one.verdicts).collect();
+        let convicted = report.convicted.iter();
+        let convicted: Vec<_> = convicted.map(|one| (&one.failed, &one.verdicts)).collect();
         assert!(convicted.is_empty(), "seed {seed}: {convicted:?}");
     }
 }

@@ -14,7 +14,7 @@ mod quorum;
 mod recipe;
 mod steps;
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
 pub use mixed::{Mixed, turn};
@@ -27,16 +27,19 @@ use crate::{
 
 /// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be listed.
 pub fn all() -> Vec<Arc<dyn Subject>> {
-    let mut all: Vec<Arc<dyn Subject>> = Vec::new();
-    all.extend(engine::subjects());
-    all.extend(recipe::BASELINES.iter().map(naive::subject));
-    all.extend(baselines::subjects());
-    all.extend(peers::subjects());
-    all.extend(flawed::BROKEN.iter().map(naive::subject));
-    all.extend(many::subjects());
-    all.extend(quorum::BROKEN.iter().map(quorum::subject));
-    all.extend(baselines::broken());
-    all
+    each().collect()
+}
+
+/// One after the other: each is made when it is its turn.
+fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
+    (engine::subjects())
+        .chain(recipe::BASELINES.iter().map(naive::subject))
+        .chain(baselines::subjects())
+        .chain(iter::once_with(peers::subjects).flatten())
+        .chain(flawed::BROKEN.iter().map(naive::subject))
+        .chain(many::subjects())
+        .chain(quorum::BROKEN.iter().map(quorum::subject))
+        .chain(baselines::broken())
 }
 
 /// The subject of that name.
@@ -51,10 +54,10 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     if let Some(command) = name.strip_prefix("exec:") {
         return Ok(Arc::new(ExecSubject::from_command_line(command)?));
     }
-    let all = all();
-    if let Some(found) = all.iter().find(|s| s.name() == name) {
-        return Ok(found.clone());
+    if let Some(found) = each().find(|subject| subject.name() == name) {
+        return Ok(found);
     }
+    let all = all();
     // The whole name, or what follows the family: `reentrant` is meant to be `lock-core:reentrant`.
     let mut names = all.iter().map(|s| s.name());
     fn tail(name: &str) -> &str {

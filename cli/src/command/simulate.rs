@@ -133,8 +133,11 @@ fn show(one: &SeedReport, wanted: &Wanted, terminal: &Terminal) -> anyhow::Resul
     Ok(())
 }
 
-/// What was violated and should not have been.
+/// What was violated and should not have been, or why nobody can say.
 fn verdict(one: &SeedReport) -> String {
+    if let Some(failed) = &one.failed {
+        return failed.clone();
+    }
     let classes = one.convicted.iter().map(|class| {
         let found = one.verdicts.get(class);
         let anomaly = found.and_then(|verdict| verdict.anomalies.first());
@@ -160,6 +163,7 @@ fn document(report: &Report, elapsed_s: f64) -> serde_json::Value {
         "seeds": report.seeds,
         "simulated_s": report.simulated.as_secs_f64(),
         "elapsed_s": elapsed_s,
+        "processor_s": report.processor.as_secs_f64(),
         "grants": report.grants,
         "unknown": report.unknown.len(),
         "convicted": convicted,
@@ -168,13 +172,19 @@ fn document(report: &Report, elapsed_s: f64) -> serde_json::Value {
 }
 
 fn text(report: &Report, elapsed_s: f64, by_kind: bool) -> String {
-    let simulated_s = report.simulated.as_secs_f64();
+    let (simulated_s, processor_s) = (
+        report.simulated.as_secs_f64(),
+        report.processor.as_secs_f64(),
+    );
     let mut text = format!(
-        "{} seeds, {} grants: {:.1} h of lock time in {elapsed_s:.1} s, {:.0} times as fast as time\n",
+        "{} seeds, {} grants: {:.1} h of lock time in {elapsed_s:.1} s, {:.0} times as fast as time\n\
+         {processor_s:.1} s of processor time, {:.1} ms for a seed: {:.0} times as fast as time on one core\n",
         report.seeds,
         report.grants,
         simulated_s / 3600.0,
         simulated_s / elapsed_s.max(1e-9),
+        processor_s * 1e3 / report.seeds.max(1) as f64,
+        simulated_s / processor_s.max(1e-9),
     );
     if !report.unknown.is_empty() {
         let _ = writeln!(

@@ -65,6 +65,7 @@ pub use file::Loss;
 pub use keyspace::Keyspace;
 pub use links::{LinkId, Order};
 pub use reply::{Reply, write_command};
+pub(crate) use scripts::prepare;
 pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};
 
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -133,6 +133,11 @@ impl Interpreter {
     }
 }
 
+/// Makes what all servers of this thread have in common.
+pub(crate) fn prepare() {
+    INTERPRETER.with(|_| {});
+}
+
 /// `redis.call` and `redis.pcall`.
 fn called(lua: &Lua, parts: MultiValue, strict: bool) -> mlua::Result<Value> {
     let answer = LENT.with_borrow_mut(|lent| {
