@@ -313,5 +313,6 @@ pub fn load(plan: &Plan) -> Load {
         together: does.workload().asks.fewest_locks().max(2),
         pace: plan.load.pace(),
         seed: plan.seed,
+        by_name: false,
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
             vec![
                 deployment.id.clone(),
                 deployment.topology.to_string(),
-                deployment.provisioner.clone(),
+                deployment.provisioner.to_string(),
                 deployment.server_version.clone(),
                 deployment.url.clone(),
             ]
