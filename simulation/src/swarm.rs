@@ -315,7 +315,7 @@ mod tests {
         };
         let work = |seed| {
             let mut turns = 0_u64;
-            while seed == 3 {
+            while std::hint::black_box(seed) == 3 {
                 turns = std::hint::black_box(turns.wrapping_add(1));
             }
             assert!(seed != 5, "this one breaks off");
