@@ -445,7 +445,8 @@ async fn zookeeper_keeps_the_contract() {
         // of several convicts.
         let mut late = Duration::ZERO;
         for _ in 0..5 {
-            late = late.max(believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await);
+            late =
+                late.max(believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await);
             if late > Duration::from_millis(100) {
                 return;
             }
