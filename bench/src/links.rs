@@ -34,6 +34,7 @@ pub(crate) enum Trouble {
     Lost(String),
 }
 
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres"))]
 impl Trouble {
     /// The same of what leaves nothing behind, whether it ran or not.
     pub(crate) fn refused(self) -> Self {
