@@ -144,7 +144,7 @@ mod tests {
         for has_callers in [true, false] {
             let client: SharedClient = Arc::new(Box::new(Free { has_callers }));
             for name in ["uncontended", "chain", "zipf"] {
-                let us = cpu_us(&load(name), Asks::One, &[client.clone()]).unwrap();
+                let us = cpu_us(&load(name), Asks::One, std::slice::from_ref(&client)).unwrap();
                 assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
             }
             assert_eq!(cpu_us(&load("renewal"), Asks::One, &[client]), None);
