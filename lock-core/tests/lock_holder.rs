@@ -83,7 +83,8 @@ async fn a_majority_names_the_holder() {
     assert_eq!((&*holder.owner, holder.remaining), ("stranger:1", None));
 }
 
-#[tokio::test]
+// What a release left to the background goes on while this thread waits for the servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redlock_cycle_is_two_commands_for_each_master() {
     let servers: Vec<_> = (0..5).map(|_| Server::start(&[])).collect();
     let places: Vec<_> = servers.iter().map(|s| s.address().to_string()).collect();
