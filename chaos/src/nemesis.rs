@@ -1,5 +1,6 @@
 //! Injects a plan's faults at their times, heals them, and records both on the run's one clock.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use results::history::{Entry, Event, Phase};
 use results::run::FaultSpan;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::faults::Fault as _;
 use crate::faults::engine::{ByEngine, Engine};
@@ -47,7 +48,7 @@ pub(crate) struct Scene {
     pub(crate) engine: Option<Arc<dyn Engine>>,
     /// Which part of the run this is.
     pub(crate) share: Share,
-    /// Whom a fault is being taken off.
+    /// Whom a fault is being taken off, or should have left by the plan.
     pub(crate) healing: watch::Sender<Vec<Target>>,
 }
 
@@ -56,7 +57,8 @@ impl Scene {
         self.over.send_modify(|over| *over += 1);
     }
 
-    /// Waits until no fault is being taken off these targets: a heal may still be starting a server. Links bear several faults at a time.
+    /// Waits until no fault is being taken off these targets: a heal may still be starting a server, and one that began late ends late,
+    /// which must not end the next of its kind. Links bear several faults at a time.
     async fn healed(&self, targets: &[Target]) {
         let process = |target: &&Target| !matches!(target, Target::Link(..));
         let own: Vec<&Target> = targets.iter().filter(process).collect();
@@ -66,13 +68,17 @@ impl Scene {
         let _ = free.await;
     }
 
-    /// Takes a fault off, which nobody else touches meanwhile.
-    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: Vec<Target>) -> Healed {
+    /// From now on nobody else touches these targets.
+    fn leaves(&self, targets: &[Target]) {
         self.healing
-            .send_modify(|healing| healing.extend(targets.clone()));
+            .send_modify(|healing| healing.extend_from_slice(targets));
+    }
+
+    /// Takes a fault off the targets that it leaves.
+    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: &[Target]) -> Healed {
         let healed = guard.heal().await;
         self.healing.send_modify(|healing| {
-            for target in &targets {
+            for target in targets {
                 let at = healing.iter().position(|healing| healing == target);
                 at.map(|at| healing.swap_remove(at));
             }
@@ -132,7 +138,7 @@ impl Nemesis {
         for (fault, injected) in std::mem::take(&mut self.early) {
             let scene = self.scene.clone();
             self.running.spawn(async move {
-                let span = carry_on(&fault, injected, &scene, began).await;
+                let span = carry_on(&fault, injected, &scene, [began; 2]).await;
                 (fault.span, span)
             });
         }
@@ -226,8 +232,9 @@ async fn whole(
             return unproved(fault, vec![fault.on.to_string()], now_ns, why);
         }
     }
+    let due = Instant::now();
     let injected = inject(fault, scene).await;
-    carry_on(fault, injected, scene, Instant::now()).await
+    carry_on(fault, injected, scene, [due, Instant::now()]).await
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.
@@ -317,12 +324,13 @@ async fn overdue(mut end: watch::Receiver<bool>) {
     tokio::time::sleep(DONE_WITHIN).await;
 }
 
-/// Waits as long as the fault lasts, heals it, and says what shows that it took effect.
+/// Waits as long as the fault lasts, heals it, and says what shows that it took effect. It was due at the first moment, and in force at the
+/// second, from which its time counts.
 async fn carry_on(
     fault: &FaultSpec,
     injected: Injected,
     scene: &Scene,
-    began: Instant,
+    [due, began]: [Instant; 2],
 ) -> FaultSpan {
     let Injected {
         targets,
@@ -332,27 +340,30 @@ async fn carry_on(
     let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else {
         return span;
     };
-    if !kind.one_shot {
-        let mut end = scene.end.clone();
-        let ended = end.wait_for(|end| *end);
-        match fault.lasts_ns {
-            Some(lasts_ns) => {
-                let over = began + Duration::from_nanos(lasts_ns);
-                if tokio::time::timeout_at(over, ended).await.is_err() {
-                    met(guard.as_mut(), scene.end.clone()).await;
-                }
+    let lasts = fault.lasts_ns.map(Duration::from_nanos);
+    let mut end = scene.end.clone();
+    let mut ended = pin!(end.wait_for(|end| *end));
+    match lasts.filter(|_| !kind.one_shot) {
+        Some(lasts) => {
+            let goes_on = timeout_at(due + lasts, &mut ended).await.is_err();
+            scene.leaves(&targets);
+            if goes_on && timeout_at(began + lasts, ended).await.is_err() {
+                met(guard.as_mut(), scene.end.clone()).await;
             }
-            None => {
+        }
+        None => {
+            if !kind.one_shot {
                 scene.one_is_over();
                 let _ = ended.await;
                 if kind.stays_down {
                     return proved(span, guard.proof());
                 }
             }
+            scene.leaves(&targets);
         }
     }
-    let healed = scene.heal(guard, targets).await;
-    if kind.one_shot || fault.lasts_ns.is_some() {
+    let healed = scene.heal(guard, &targets).await;
+    if kind.one_shot || lasts.is_some() {
         scene.one_is_over();
     }
     span = proved(span, healed.proof);

@@ -135,6 +135,17 @@ async fn a_fault_waits_until_its_target_has_recovered_from_another() {
     assert_bit(&run);
 }
 
+/// The first pause is in force a tenth of a second after it is due, when it has been seen to be, and so ends later than the second begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_that_ends_late_does_not_end_the_next_of_its_kind() {
+    let pause = |at: &str| {
+        format!("[[faults]]\nat = \"{at}\"\nfor = \"300ms\"\nfault = \"client-pause\"\n")
+    };
+    let text = "name = \"pauses\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"30s\"\nenough = 8\n";
+    let (run, _dir) = run(&format!("{text}{}{}", pause("200ms"), pause("520ms")), 7).await;
+    assert_bit(&run);
+}
+
 /// What the default user might not do before a fault, it may not do after it; a selector in its rules is set again too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_access_list_is_set_back_as_it_was() {

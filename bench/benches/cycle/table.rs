@@ -39,7 +39,10 @@ pub(crate) fn table(rows: &[Measured]) -> String {
         );
         writeln!(text, "{}", line.trim_end()).expect("a string takes all");
     }
-    text + "ratio: to the first lock of the topology with as many tasks, which took turns with each sample; not shown: its interval holds 1.\n"
+    if rows.iter().any(|row| row.ratio.is_some()) {
+        text += "ratio: to the first lock of the topology with as many tasks, which took turns with each sample; not shown: its interval holds 1.\n";
+    }
+    text
 }
 
 /// Judged by the digits that are printed.
