@@ -232,7 +232,11 @@ async fn whole(
             return unproved(fault, vec![fault.on.to_string()], now_ns, why);
         }
     }
-    let due = Instant::now();
+    // By the plan: a harness that stood still comes later, and the next fault with it.
+    let due = match fault.when {
+        When::AtNs(at_ns) => began + Duration::from_nanos(at_ns),
+        _ => Instant::now(),
+    };
     let injected = inject(fault, scene).await;
     carry_on(fault, injected, scene, [due, Instant::now()]).await
 }
