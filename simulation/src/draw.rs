@@ -66,11 +66,28 @@ impl Wanted {
     }
 }
 
+/// What is special about a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Usual,
+    /// Holds are longer than a lease, and extended.
+    Extends,
+    /// Holds are longer than a lease, nobody extends them, and replies are slow.
+    Overruns,
+    /// Holds are extended, and the first holder sleeps for so long that others come, and die.
+    Lapses,
+    /// Callers wait for long, and the first holder dies.
+    Patient,
+    /// What is held is renewed for long, and renewals come late or not at all.
+    Starves,
+}
+
 /// What was drawn so far, and what is known of it.
 struct Drawn {
     random: StdRng,
-    /// 0: what is held is extended; 1: nobody extends, and replies are slow. Both hold for longer than a lease.
-    style: u32,
+    style: Style,
+    /// For what was added to the draw later, so that the rest of a seed stays what it was.
+    later: StdRng,
     nodes: Vec<String>,
     clients: u32,
     kind: String,
@@ -115,14 +132,20 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         "cluster" => vec![1, 1, 1, 4, 4, 2, 3, 5, 6],
         _ => (1..=masters).collect(),
     };
-    // From a source of its own, so that the other seeds stay what they are without it.
-    let style = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500)
-        .random_range(0..8_u32)
-        .wrapping_sub(1);
+    let mut later = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500);
+    let style = match later.random_range(0..8) {
+        1 => Style::Extends,
+        2 => Style::Overruns,
+        3 => Style::Lapses,
+        4 => Style::Patient,
+        5 => Style::Starves,
+        _ => Style::Usual,
+    };
     let mut drawn = Drawn {
         clients: random.random_range(2..=4),
         random,
         style,
+        later,
         nodes: names.iter().map(|number| format!("n{number}")).collect(),
         kind,
         has_replicas: ["sentinel", "cluster"].contains(&topology),
@@ -186,9 +209,17 @@ impl Drawn {
     }
 
     fn load(&mut self, text: &mut String, subject: &str, waits_for_all: bool) {
-        let lease_ms = self.between(200, 2_500);
+        let mut lease_ms = self.between(200, 2_500);
         let is_renewed = self.chance(0.35);
-        let style = if is_renewed { u32::MAX } else { self.style };
+        let style = match self.style {
+            Style::Extends | Style::Overruns | Style::Lapses if is_renewed => Style::Usual,
+            Style::Starves if !is_renewed => Style::Usual,
+            style => style,
+        };
+        if style == Style::Lapses {
+            // So that much has room beside it.
+            lease_ms = 150 + lease_ms / 8;
+        }
         let lease = match is_renewed {
             // The watchdog's own lease.
             true => format!(
@@ -197,10 +228,36 @@ impl Drawn {
             ),
             false => format!("lease = \"{lease_ms}ms\""),
         };
-        let wait_ms = self.between(50, 2_000);
-        if style == 1 {
-            let with = format!("with = {{ latency = \"{}ms\" }}\n", lease_ms / 3);
-            self.fault_line(100, "", "delay", "n1 -> client 1", &with);
+        let mut wait_ms = self.between(50, 2_000);
+        match style {
+            Style::Usual | Style::Extends => {}
+            Style::Overruns => {
+                let with = format!("with = {{ latency = \"{}ms\" }}\n", lease_ms / 3);
+                self.fault_line(100, "", "delay", "n1 -> client 1", &with);
+            }
+            Style::Lapses => {
+                let others = self.client_1_is_first();
+                let at = lease_ms * self.later.random_range(1..5);
+                let lasts = format!("for = \"{}ms\"\n", lease_ms * 6);
+                self.fault_line(at, &lasts, "pause", "client 1", "");
+                let dies = at + lease_ms * 3;
+                self.fault_line(dies, "for = \"4s\"\n", "kill", &others, "");
+                self.clients_sleep = true;
+            }
+            Style::Patient => {
+                self.client_1_is_first();
+                wait_ms += 6_000;
+                let at = lease_ms / 2;
+                self.fault_line(at, "for = \"5s\"\n", "kill", "client 1", "");
+            }
+            Style::Starves if self.later.random_bool(0.5) => {
+                let with = "with = { during = \"renewal\", count = 1000 }\n";
+                self.fault_line(1_000, "for = \"3s\"\n", "hold", "clients -> n1", with);
+            }
+            Style::Starves => {
+                let with = "with = { drift = \"-90%\" }\n";
+                self.fault_line(0, "", "clock", "clients", with);
+            }
         }
         let _ = writeln!(
             text,
@@ -214,25 +271,38 @@ impl Drawn {
         }
         let longest = lease_ms * self.between(2, 12) / 10;
         let (shortest, longest) = match style {
-            0 | 1 => (lease_ms, lease_ms * 5),
+            Style::Extends | Style::Overruns => (lease_ms, lease_ms * 5),
+            Style::Lapses => (lease_ms * 12, lease_ms * 16),
+            Style::Patient => (lease_ms * 6 / 10, lease_ms),
+            Style::Starves => (lease_ms * 2, lease_ms * 3),
             _ => (1, longest),
         };
         let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
-        let locks = if self.kind == "multi" { 3 } else { locks };
         let think = self.between(1, 200);
+        let (tasks, locks, think) = match style {
+            // All wait for the one that sleeps or dies.
+            Style::Lapses | Style::Patient => (1, 1, think),
+            _ => (tasks, locks, think),
+        };
+        let locks = if self.kind == "multi" { 3 } else { locks };
         let _ = write!(
             text,
             "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"{shortest}ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
             self.clients,
         );
-        if style == 0 {
+        if [Style::Extends, Style::Lapses].contains(&style) {
             let _ = writeln!(text, "extend = \"{}ms\"", lease_ms / 4);
         }
         if self.kind == "write" && subject.starts_with("lock-core") {
             let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
         }
-        if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4) {
+        if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4)
+            || self.kind == "non-reentrant" && self.later.random_bool(0.4)
+        {
             text.push_str("reenter = 0.3\n");
+        }
+        if self.later.random_bool(0.1) {
+            text.push_str("owner_moves = 0.3\n");
         }
         if self.kind == "fenced" {
             text.push_str("protects = \"register\"\n");
@@ -248,6 +318,18 @@ impl Drawn {
             self.faults,
             "\n[[faults]]\nat = \"{at}ms\"\n{lasts}fault = \"{fault}\"\non = \"{on}\"\n{with}"
         );
+    }
+
+    /// Requests of the others come later: their names.
+    fn client_1_is_first(&mut self) -> String {
+        let others: Vec<String> = (2..=self.clients)
+            .map(|number| format!("client {number}"))
+            .collect();
+        let others = others.join(", ");
+        let with = "with = { latency = \"200ms\" }\n";
+        let way = format!("{others} -> n1");
+        self.fault_line(0, "for = \"100ms\"\n", "delay", &way, with);
+        others
     }
 
     /// A replica may have taken over.

@@ -170,7 +170,7 @@ impl Network {
             let (next, began) = {
                 let mut state = self.state();
                 state.step();
-                let next = state.queue.keys().next().map(|(at, _)| *at);
+                let next = state.queue.first_key_value().map(|((at, _), _)| *at);
                 state.awaited = next;
                 (next, state.began)
             };
@@ -189,7 +189,7 @@ impl Network {
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let done = what(&mut state);
-        let next = state.queue.keys().next().map(|(at, _)| *at);
+        let next = state.queue.first_key_value().map(|((at, _), _)| *at);
         let sooner = match (next, state.awaited) {
             (Some(next), Some(awaited)) => next < awaited,
             (next, None) => next.is_some(),

@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub(super) offset: u64,
     /// Its last bytes; nothing as long as no replica has ever asked.
     backlog: Option<Vec<u8>>,
+    /// Connections that read it or have read it, in order.
+    readers: Vec<ConnectionId>,
     /// When something was last said in it.
     said_at: Duration,
     /// More was acknowledged, or is on the disk, since waiters were looked at.
@@ -42,7 +44,6 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) struct Replica {
     address: Address,
-    online: bool,
     acked: u64,
     /// What is on its disk.
     synced: u64,
@@ -143,12 +144,8 @@ impl Server {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.stream.add(bytes);
         self.stream.said_at = self.now;
-        for (id, connection) in &mut self.connections {
-            if connection
-                .replica
-                .as_ref()
-                .is_some_and(|replica| replica.online)
-            {
+        for id in &self.stream.readers {
+            if let Some(connection) = self.connections.get_mut(id) {
                 connection.output.extend_from_slice(bytes);
                 self.ready.push(*id);
             }
@@ -171,9 +168,8 @@ impl Server {
     }
 
     fn replicas(&self) -> impl Iterator<Item = &Replica> {
-        let replicas = self.connections.values();
-        replicas
-            .filter_map(|connection| connection.replica.as_ref().filter(|replica| replica.online))
+        let readers = self.stream.readers.iter();
+        readers.filter_map(|id| self.connections.get(id)?.replica.as_ref())
     }
 
     fn lag_s(&self, replica: &Replica) -> u64 {
@@ -250,7 +246,6 @@ impl Server {
             };
             let replica = connection.replica.get_or_insert_with(|| Replica {
                 address: Address::default(),
-                online: false,
                 acked: 0,
                 synced: 0,
                 heard_at: now,
@@ -310,10 +305,14 @@ impl Server {
         self.ready.push(from);
         connection.output.extend(bytes);
         if let Some(replica) = &mut connection.replica {
-            replica.online = true;
             self.stream.heard = true;
             replica.heard_at = now;
             replica.acked = acked.saturating_sub(1).min(self.stream.offset);
+            let readers = &mut self.stream.readers;
+            readers.push(from);
+            readers.retain(|id| self.connections.contains_key(id));
+            readers.sort_unstable();
+            readers.dedup();
         }
         None
     }

@@ -59,6 +59,8 @@ impl std::error::Error for Refused {}
 struct Interpreter {
     lua: Lua,
     functions: RefCell<BTreeMap<Vec<u8>, Function>>,
+    /// By their texts: clients load the same few again and again, at each server.
+    digests: RefCell<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl Interpreter {
@@ -103,7 +105,18 @@ impl Interpreter {
         Interpreter {
             lua,
             functions: RefCell::default(),
+            digests: RefCell::default(),
         }
+    }
+
+    fn digest(&self, text: &[u8]) -> Vec<u8> {
+        if let Some(known) = self.digests.borrow().get(text) {
+            return known.clone();
+        }
+        let digest = sha1_smol::Sha1::from(text).digest().to_string();
+        let mut digests = self.digests.borrow_mut();
+        let known = digests.entry(text.to_vec()).or_insert(digest.into_bytes());
+        known.clone()
     }
 
     fn function(&self, digest: &[u8], text: &[u8]) -> mlua::Result<Function> {
@@ -272,13 +285,6 @@ fn broken(error: &Error, digest: &[u8]) -> Reply {
     Reply::error(format!("{said} script: {digest}, on @user_script:{line}."))
 }
 
-fn digest(text: &[u8]) -> Vec<u8> {
-    sha1_smol::Sha1::from(text)
-        .digest()
-        .to_string()
-        .into_bytes()
-}
-
 impl Server {
     pub(super) fn script(&mut self, from: ConnectionId, name: &str, command: &[Vec<u8>]) -> Reply {
         match name {
@@ -308,7 +314,7 @@ impl Server {
 
     /// Compiles a text and keeps it.
     fn learn(&mut self, text: &[u8]) -> Result<Vec<u8>, Reply> {
-        let digest = digest(text);
+        let digest = INTERPRETER.with(|interpreter| interpreter.digest(text));
         if !self.scripts.contains_key(&digest) {
             let compiled = INTERPRETER.with(|interpreter| interpreter.function(&digest, text));
             compiled.map_err(|error| {
