@@ -95,6 +95,17 @@ fn the_page_asks_nobody_for_anything() {
 }
 
 #[test]
+fn a_page_that_would_be_too_large_leaves_the_raw_data_out() {
+    let mut run = sample();
+    let holds_raw = |run: &Run| render("html", run).contains("id=\"run\"");
+    assert!(holds_raw(&run));
+    run.bench = [run.bench.clone(), run.bench.clone(), run.bench.clone()].concat();
+    run.scenarios = [run.scenarios.clone(), run.scenarios.clone()].concat();
+    assert!(!holds_raw(&run));
+    assert!(render("html", &run).contains("they are in the run’s own <code>run.json</code>"));
+}
+
+#[test]
 fn every_cell_of_the_matrix_leads_to_a_proof_that_is_there() {
     let run = sample();
     let page = render("html", &run);

@@ -20,6 +20,7 @@ use cluster_config::{
 };
 use results::history_file;
 use results::run::ScenarioResult;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 use crate::faults::engine::Engine;
@@ -126,13 +127,24 @@ pub struct ScenarioRun {
 pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
     match carried_out(plan, options).await? {
         None => Ok(nothing(plan)),
-        Some((plan, recorded)) => judged(
-            &plan,
-            &options.dir,
-            options.subject.as_ref(),
-            options.plain_history_max_bytes,
-            recorded,
-        ),
+        Some((plan, recorded)) => apart(|| {
+            judged(
+                &plan,
+                &options.dir,
+                options.subject.as_ref(),
+                options.plain_history_max_bytes,
+                recorded,
+            )
+        }),
+    }
+}
+
+/// Does what keeps a thread for seconds, as a proof does, or a disk that is busy. Other runs of this process go on meanwhile: without
+/// this their tasks and connections would stand still with that thread.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -31,8 +31,18 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         return audit::render(run, audit);
     }
     let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    super::rendered(&Page::new(run, &raw))
+    let raw = inert(&raw);
+    let mut page = Page::new(run);
+    let without = super::rendered(&page)?;
+    if without.len() + raw.len() > LARGEST {
+        return Ok(without);
+    }
+    page.raw = Some(raw);
+    super::rendered(&page)
 }
+
+/// A page that would be larger, in bytes, leaves the raw data out: it is to be mailed and attached.
+const LARGEST: usize = 490_000;
 
 const CSS: &str = include_str!("../../templates/report.css");
 const JS: &str = include_str!("../../templates/report.js");
@@ -46,11 +56,12 @@ struct Page<'a> {
     title: &'a str,
     warnings: Vec<String>,
     scenarios: Vec<ScenarioView<'a>>,
-    raw: String,
+    /// Where they have room.
+    raw: Option<String>,
 }
 
 impl<'a> Page<'a> {
-    fn new(run: &'a Run, raw: &str) -> Self {
+    fn new(run: &'a Run) -> Self {
         let scenarios = run.scenarios.iter().enumerate();
         Self {
             run,
@@ -62,7 +73,7 @@ impl<'a> Page<'a> {
             scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
-            raw: inert(raw),
+            raw: None,
         }
     }
 }
