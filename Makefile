@@ -1,11 +1,12 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane past-bugs book package
+.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane seeds past-bugs book package
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
 JOBS ?= 3
 SEEDS ?= 1000
+FROM ?= 1
 # Where cargo puts the program.
 LOCKLAB = $(or $(CARGO_TARGET_DIR),./target)/release/locklab
 
@@ -32,6 +33,10 @@ check: setup ## `test` without the parts that start many servers
 # LOCKLAB_CONTROL_PLANE=scripts/control-plane lets the tests of `kube` run with it.
 control-plane: ## Builds the API server and the controllers of Kubernetes that the tests of `kube` need; with Go, about 6 min
 	cd scripts/control-plane && go build -o control-plane .
+
+seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes 10 min; from FROM=1 on
+	$(CARGO) build --profile simulate --locked -p cli --no-default-features --features simulate
+	"$(or $(CARGO_TARGET_DIR),./target)/simulate/locklab" --seed $(FROM) simulate --seeds $(SEEDS)
 
 past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a release build for each
 	sh scripts/past-bugs.sh
