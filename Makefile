@@ -8,7 +8,8 @@ JOBS ?= 3
 SEEDS ?= 1000
 FROM ?= 1
 # Where cargo puts the program.
-LOCKLAB = $(or $(CARGO_TARGET_DIR),./target)/release/locklab
+TARGET = $(or $(CARGO_TARGET_DIR),./target)
+LOCKLAB = $(TARGET)/release/locklab
 
 help: ## Lists the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +37,7 @@ control-plane: ## Builds the API server and the controllers of Kubernetes that t
 
 seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes 10 min; from FROM=1 on
 	$(CARGO) build --profile simulate --locked -p cli --no-default-features --features simulate
-	"$(or $(CARGO_TARGET_DIR),./target)/simulate/locklab" --seed $(FROM) simulate --seeds $(SEEDS)
+	"$(TARGET)/simulate/locklab" --seed $(FROM) simulate --seeds $(SEEDS)
 
 past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a release build for each
 	sh scripts/past-bugs.sh

@@ -105,7 +105,8 @@ fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
         let rounds = std::fs::read_to_string(dir.path().join("p1/rounds.jsonl"));
         rounds.map_or(0, |text| text.lines().count())
     };
-    support::until("two rounds", || lines() >= 3);
+    // Three, of which a busy machine may lose one.
+    support::until("three rounds", || lines() >= 4);
     second.kill().unwrap();
     second.wait().unwrap();
     for ended in [first, third].map(end) {
@@ -125,8 +126,7 @@ fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
     assert_eq!(whole["partial"], true);
     let row = &whole["rows"][0];
     let rounds = row["rounds"].as_u64().unwrap();
-    // Of the two a busy machine may have lost one.
-    assert!((1..6).contains(&rounds), "those of all three: {rounds}");
+    assert!((2..6).contains(&rounds), "those of all three: {rounds}");
     assert_eq!(row["tasks"], 8);
 
     // One that was killed before it wrote anything is a missing one.

@@ -279,10 +279,10 @@ impl Drawn {
         };
         let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
         let think = self.between(1, 200);
-        let (tasks, locks, think) = match style {
+        let (tasks, locks) = match style {
             // All wait for the one that sleeps or dies.
-            Style::Lapses | Style::Patient => (1, 1, think),
-            _ => (tasks, locks, think),
+            Style::Lapses | Style::Patient => (1, 1),
+            _ => (tasks, locks),
         };
         let locks = if self.kind == "multi" { 3 } else { locks };
         let _ = write!(

@@ -44,9 +44,10 @@ fn history(seed: u64, after: u64, jobs: usize) -> Vec<String> {
 }
 
 fn same_history() {
-    for seed in 3..20 {
+    // In 10 all wait for one that dies.
+    for seed in (3..21).filter(|seed| *seed != 10) {
         let (first, second) = (history(seed, 0, 1), history(seed, 3, 3));
-        assert!(first.len() > 20, "seed {seed}: too little happened");
+        assert!(first.len() > 50, "seed {seed}: too little happened");
         for (number, (one, other)) in first.iter().zip(&second).enumerate() {
             assert_eq!(one, other, "seed {seed}, line {number}");
         }
@@ -128,10 +129,10 @@ fn nothing_convicted() {
     assert!(report.convicted.is_empty());
 }
 
-/// Within so many seeds each broken lock is found.
-const WITHIN: u64 = 112;
+/// Within so many seeds each broken lock is found whose seed is not a later one.
+const WITHIN: u64 = 20;
 
-/// Broken locks on a single server, and a seed that found each when it was last looked up: that is tried first, and then all.
+/// Broken locks on a single server, and a seed that found each when it was last looked up: that is tried first, and then all before it.
 const BROKEN: &[(&str, u64)] = &[
     ("lease-from-reply", 0),
     ("release-without-owner-check", 0),
@@ -205,7 +206,7 @@ fn broken_found() {
         // What the sound lock that they are made from does wrong too is not what is wrong with them.
         let mut sound = BTreeMap::new();
         for (name, known) in broken {
-            let mut parts = iter::once(known / 4 * 4).chain((0..WITHIN).step_by(4));
+            let mut parts = iter::once(known / 4 * 4).chain((0..WITHIN.max(known + 1)).step_by(4));
             let found = parts.find_map(|from| {
                 let found = convictions(&format!("broken:{name}"), topology, from..from + 4);
                 if found.is_empty() {

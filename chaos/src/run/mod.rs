@@ -127,7 +127,7 @@ pub struct ScenarioRun {
 pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
     match carried_out(plan, options).await? {
         None => Ok(nothing(plan)),
-        Some((plan, recorded)) => apart(|| {
+        Some((plan, recorded)) => blocking(|| {
             judged(
                 &plan,
                 &options.dir,
@@ -141,7 +141,7 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
 
 /// Does what keeps a thread for seconds, as a proof does, or a disk that is busy. Other runs of this process go on meanwhile: without
 /// this their tasks and connections would stand still with that thread.
-fn apart<T>(work: impl FnOnce() -> T) -> T {
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),

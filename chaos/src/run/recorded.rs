@@ -223,7 +223,7 @@ pub(super) async fn record(
     if let Some(clock) = clock {
         let _ = clock.await;
     }
-    if let Err(why) = super::apart(|| tracker.history.finish()) {
+    if let Err(why) = super::blocking(|| tracker.history.finish()) {
         incomplete.push(why);
     }
     Ok(Recorded {

@@ -31,13 +31,12 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         return audit::render(run, audit);
     }
     let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    let raw = inert(&raw);
-    let mut page = Page::new(run);
-    let without = super::rendered(&page)?;
-    if without.len() + raw.len() > LARGEST {
-        return Ok(without);
+    let mut page = Page::new(run, &raw);
+    let whole = super::rendered(&page)?;
+    if whole.len() <= LARGEST {
+        return Ok(whole);
     }
-    page.raw = Some(raw);
+    page.raw = None;
     super::rendered(&page)
 }
 
@@ -61,7 +60,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Run, raw: &str) -> Self {
         let scenarios = run.scenarios.iter().enumerate();
         Self {
             run,
@@ -73,7 +72,7 @@ impl<'a> Page<'a> {
             scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
-            raw: None,
+            raw: Some(inert(raw)),
         }
     }
 }

@@ -114,9 +114,9 @@ impl Interpreter {
             return known.clone();
         }
         let digest = sha1_smol::Sha1::from(text).digest().to_string();
-        let mut digests = self.digests.borrow_mut();
-        let known = digests.entry(text.to_vec()).or_insert(digest.into_bytes());
-        known.clone()
+        let known = digest.clone().into_bytes();
+        self.digests.borrow_mut().insert(text.to_vec(), known);
+        digest.into_bytes()
     }
 
     fn function(&self, digest: &[u8], text: &[u8]) -> mlua::Result<Function> {
