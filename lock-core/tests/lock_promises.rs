@@ -28,6 +28,13 @@ fn files() -> BTreeMap<String, String> {
     files
 }
 
+/// Adds the file of another crate's tests, whose path is from this crate.
+fn insert(files: &mut BTreeMap<String, String>, name: &str, path: &str) {
+    let path = folder().join("..").join(format!("{path}.rs"));
+    let text = fs::read_to_string(path).expect("the file of a test");
+    files.insert(name.to_owned(), text);
+}
+
 fn must_exist(files: &BTreeMap<String, String>, file: &str, test: &str) {
     let text = files
         .get(file)
@@ -47,7 +54,8 @@ fn must_exist(files: &BTreeMap<String, String>, file: &str, test: &str) {
 #[test]
 fn every_test_that_is_named_exists_and_every_file_of_tests_is_named() {
     let table = fs::read_to_string(folder().join("README.md")).expect("the table");
-    let files = files();
+    let own = files();
+    let mut files = own.clone();
     let mut named = 0;
     for name in table.split('`').skip(1).step_by(2) {
         let Some((file, test)) = name.split_once("::") else {
@@ -55,6 +63,9 @@ fn every_test_that_is_named_exists_and_every_file_of_tests_is_named() {
         };
         // `Kind::ALL` is no test.
         if file.starts_with(char::is_lowercase) {
+            if let Some((other, elsewhere)) = file.split_once('/') {
+                insert(&mut files, file, &format!("../{other}/tests/{elsewhere}"));
+            }
             must_exist(&files, file, test);
             named += 1;
         }
@@ -63,7 +74,7 @@ fn every_test_that_is_named_exists_and_every_file_of_tests_is_named() {
         named > 60,
         "{named} tests are named: the table was not read"
     );
-    for file in files.keys().filter(|file| *file != "lock_promises") {
+    for file in own.keys().filter(|file| *file != "lock_promises") {
         assert!(
             table.contains(&format!("`{file}")),
             "no promise names {file}.rs"
@@ -85,9 +96,7 @@ fn every_cell_of_the_table_of_faults_leads_to_its_test() {
         let file = match file.strip_prefix("tests/") {
             Some(file) => file,
             None => {
-                let elsewhere = folder().join("..").join(format!("{file}.rs"));
-                let text = fs::read_to_string(elsewhere).expect("the file of a test");
-                files.insert(file.to_owned(), text);
+                insert(&mut files, file, file);
                 file
             }
         };

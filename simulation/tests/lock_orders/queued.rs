@@ -21,10 +21,10 @@ pub(crate) struct Queued(Scripts);
 impl Queued {
     pub(crate) fn new() -> Self {
         Queued(Scripts::new(
-            include_str!("../../scripts/queue.lua"),
-            include_str!("../../scripts/acquire_queued.lua"),
-            include_str!("../../scripts/release_queued.lua"),
-            include_str!("../../scripts/heartbeat_queued.lua"),
+            include_str!("../../../lock-core/scripts/queue.lua"),
+            include_str!("../../../lock-core/scripts/acquire_queued.lua"),
+            include_str!("../../../lock-core/scripts/release_queued.lua"),
+            include_str!("../../../lock-core/scripts/heartbeat_queued.lua"),
         ))
     }
 

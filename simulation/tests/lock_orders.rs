@@ -1,8 +1,9 @@
-//! Models of the kinds with a line, made of their scripts; every order of events is tried (by stateright): exclusion, the
+//! Models of the kinds of lock-core with a line, made of their scripts; every order of events is tried (by stateright): exclusion, the
 //! order of arrival and progress, with a crash at any point, lost answers, lost messages and leases that end.
 //!
 //! The scripts are the library's own, run by the same language over a small server in memory. Each proof has broken
-//! twins, the same scripts with one piece replaced, which must be convicted.
+//! twins, the same scripts with one piece replaced, which must be convicted. They stand here since this crate is optimised in
+//! tests, too: millions of states are cloned and hashed.
 
 #[path = "lock_orders/fair.rs"]
 mod fair;
@@ -21,8 +22,10 @@ use std::collections::BTreeSet;
 use fair::Fair;
 use model::{Orders, Rules};
 use queued::Queued;
+use simulation::server::Reply;
 use stateright::{Checker, HasDiscoveries, Model};
 use store::{Answer, Store};
+use support::{Real, programs};
 
 /// The same, with a change of the master in between.
 fn after_a_failover<R>(orders: Orders<R>) -> Orders<R> {
@@ -236,6 +239,20 @@ fn written(answer: &Answer) -> String {
     }
 }
 
+/// What the real server answered, in the same form.
+fn read(reply: &Reply) -> String {
+    match reply {
+        Reply::Nil | Reply::NilArray => String::new(),
+        Reply::Status(text) => text.to_string(),
+        Reply::Int(number) => number.to_string(),
+        Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Reply::Array(parts) | Reply::Map(parts) | Reply::Push(parts) => {
+            parts.iter().map(read).collect::<Vec<_>>().join("\n")
+        }
+        Reply::Error(text) => format!("-{text}"),
+    }
+}
+
 /// What is not the same twice: the time that is left.
 fn blurred(command: &str, answer: String) -> String {
     match answer.parse::<i64>() {
@@ -248,7 +265,8 @@ fn blurred(command: &str, answer: String) -> String {
 #[test]
 fn the_server_of_the_models_answers_as_the_real_one() {
     use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-    let server = support::Server::start(&[]);
+    let server = Real::start_with_time(&programs()[0].0, &[]);
+    let mut line = server.connect();
     let mut store = Store::at(1_000_000_000);
     let mut dice = StdRng::seed_from_u64(7);
     for _ in 0..4000 {
@@ -261,7 +279,9 @@ fn the_server_of_the_models_answers_as_the_real_one() {
             })
             .collect();
         let parts: Vec<&str> = words.iter().map(String::as_str).collect();
-        let real = blurred(parts[0], server.call(&parts));
+        let command: Vec<_> = words.iter().map(|word| word.clone().into_bytes()).collect();
+        let (real, _) = Reply::read(&line.ask(&command)).expect("an answer");
+        let real = blurred(parts[0], read(&real));
         match store.call(&words) {
             Ok(answer) => assert_eq!(blurred(parts[0], written(&answer)), real, "{parts:?}"),
             Err(_) => assert!(real.starts_with('-'), "{parts:?} is answered {real:?}"),

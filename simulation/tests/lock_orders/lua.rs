@@ -57,7 +57,7 @@ impl Scripts {
             take: Script::new(&[shared, take]),
             give: Script::new(&[shared, give]),
             beat: Script::new(&[shared, beat]),
-            extend: Script::new(&[include_str!("../../scripts/extend.lua")]),
+            extend: Script::new(&[include_str!("../../../lock-core/scripts/extend.lua")]),
         }
     }
 

@@ -25,10 +25,10 @@ pub(crate) struct Fair(Scripts);
 impl Fair {
     pub(crate) fn new() -> Self {
         Fair(Scripts::new(
-            include_str!("../../scripts/fair.lua"),
-            include_str!("../../scripts/acquire_fair.lua"),
-            include_str!("../../scripts/release_fair.lua"),
-            include_str!("../../scripts/heartbeat_fair.lua"),
+            include_str!("../../../lock-core/scripts/fair.lua"),
+            include_str!("../../../lock-core/scripts/acquire_fair.lua"),
+            include_str!("../../../lock-core/scripts/release_fair.lua"),
+            include_str!("../../../lock-core/scripts/heartbeat_fair.lua"),
         ))
     }
 
