@@ -1,10 +1,11 @@
-//! The rules that no compiler checks: `cargo run -p xtask -- tidy` fails where one is broken.
+//! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks, `-- test` runs the tests.
 
 mod dead;
 mod deps;
 mod edges;
 mod files;
 mod links;
+mod suite;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,10 +14,19 @@ use std::process::ExitCode;
 type Findings = Vec<String>;
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("tidy") => tidy(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first().map(|(name, rest)| (&**name, rest)) {
+        Some(("tidy", [])) => tidy(),
+        Some(("test", arguments)) => match suite::run(arguments) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                report(&format!("test: {error:#}"));
+                ExitCode::from(70)
+            }
+        },
         _ => {
-            report("usage: cargo run -p xtask -- tidy");
+            report("usage: cargo run -p xtask -- tidy | test [ARGUMENTS OF cargo test]");
             ExitCode::from(64)
         }
     }
