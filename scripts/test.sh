@@ -17,14 +17,13 @@ fi
 export FEATURES
 
 step clippy
+# `--all-targets` leaves out the benchmarks that `cargo bench` leaves out.
 # shellcheck disable=SC2086
-cargo clippy --locked --workspace --all-targets $FEATURES -- -D warnings
-# The default build.
-cargo clippy --locked -p bench -p chaos -p cli --all-targets -- -D warnings
+cargo clippy --locked --workspace --lib --bins --tests --examples --bench '*' $FEATURES -- -D warnings
+# The default build, and the tests that only it has.
+cargo clippy --locked -p bench -p chaos -p cli --lib --bins --test part -- -D warnings
 # The quickstart's, which leaves out what it does not need.
 cargo clippy --locked -p cli --no-default-features -- -D warnings
-# Those that `cargo bench` leaves out, `--all-targets` leaves out, too.
-cargo clippy --locked --workspace --bench '*' -- -D warnings
 
 step docs
 # The examples are named so that dependencies have the features that they have for clippy, and are not checked anew.
