@@ -111,11 +111,11 @@ impl Axis {
         bottom: f64,
         label: impl Fn(f64) -> String,
     ) {
-        for tick in self.ticks() {
-            let x = self.at(tick);
-            canvas.line("c-grid", (x, top), (x, bottom));
-            canvas.text("c-muted c-mid", (x, bottom + 16.0), &label(tick));
-        }
+        let ticks = self
+            .ticks()
+            .into_iter()
+            .map(|tick| (self.at(tick), label(tick)));
+        draw_ticks(canvas, top, bottom, ticks.collect());
         canvas.line("c-axis", (self.from, bottom), (self.to, bottom));
     }
 
@@ -133,12 +133,27 @@ impl Axis {
         right: f64,
         label: impl Fn(f64) -> String,
     ) {
-        for tick in self.ticks() {
-            let y = self.at(tick);
-            canvas.line("c-grid", (left, y), (right, y));
-            canvas.text("c-muted c-end", (left - 8.0, y + 4.0), &label(tick));
-        }
+        let ticks = self
+            .ticks()
+            .into_iter()
+            .map(|tick| (self.at(tick), label(tick)));
+        let ticks: Vec<(f64, String)> = ticks.collect();
+        let grid: Vec<_> = (ticks.iter().map(|(y, _)| [(left, *y), (right, *y)])).collect();
+        canvas.lines("c-grid", &grid);
+        let labels = ticks
+            .into_iter()
+            .map(|(y, label)| ((left - 8.0, y + 4.0), label));
+        canvas.texts("c-muted c-end", &labels.collect::<Vec<_>>());
     }
+}
+
+/// Draws upright grid lines with labels below, which may be empty.
+pub(crate) fn draw_ticks(canvas: &mut Canvas, top: f64, bottom: f64, ticks: Vec<(f64, String)>) {
+    let grid: Vec<_> = (ticks.iter().map(|(x, _)| [(*x, top), (*x, bottom)])).collect();
+    canvas.lines("c-grid", &grid);
+    let labels = ticks.into_iter().filter(|(_, label)| !label.is_empty());
+    let labels = labels.map(|(x, label)| ((x, bottom + 16.0), label));
+    canvas.texts("c-muted c-mid", &labels.collect::<Vec<_>>());
 }
 
 /// A step of 1, 2 or 5 times a power of ten that makes four to nine ticks.

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use itertools::Itertools;
 
+use crate::units;
+
 /// A growing list of elements.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
@@ -12,12 +14,30 @@ pub(crate) struct Canvas {
 
 impl Canvas {
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.lines(class, &[[from, to]]);
+    }
+
+    /// Lines of one class as one element: a grid is in every chart, and an element per line is most of it.
+    pub(crate) fn lines(&mut self, class: &str, lines: &[[(f64, f64); 2]]) {
+        let each = lines.iter().map(|[from, to]| {
+            let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+            match (x1 == x2, y1 == y2) {
+                (_, true) => format!("M{x1} {y1}H{x2}"),
+                (true, _) => format!("M{x1} {y1}V{y2}"),
+                _ => format!("M{x1} {y1}L{x2} {y2}"),
+            }
+        });
+        let path = each.format("");
+        self.push(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
+    }
+
+    /// A level line with a head at its end.
+    pub(crate) fn arrow(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.line(class, from, to);
+        let [x, y] = [to.0, to.1].map(number);
+        let back = if to.0 > from.0 { "-8" } else { "8" };
         self.push(format_args!(
-            "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>",
-            number(from.0),
-            number(from.1),
-            number(to.0),
-            number(to.1)
+            "<path class=\"c-head\" d=\"M{x} {y}l{back} -4v8z\"/>"
         ));
     }
 
@@ -59,12 +79,12 @@ impl Canvas {
         ));
     }
 
-    /// A line through points, with a tip that shows on pointing.
+    /// A line through points from left to right, with a tip that shows on pointing.
     pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
         if points.len() > 1 {
             self.push(format_args!(
                 "<polyline class=\"{class}\" points=\"{}\"><title>{}</title></polyline>",
-                joined(points),
+                joined(&bends(points)),
                 escape(tip)
             ));
         }
@@ -81,12 +101,22 @@ impl Canvas {
     }
 
     pub(crate) fn text(&mut self, class: &str, at: (f64, f64), text: &str) {
+        let [x, y] = [at.0, at.1].map(number);
+        let class = units::enclosed(" class=\"", class, "\"");
+        let text = escape(text);
         self.push(format_args!(
-            "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>",
-            number(at.0),
-            number(at.1),
-            escape(text)
+            "<text{class} x=\"{x}\" y=\"{y}\">{text}</text>"
         ));
+    }
+
+    /// Texts of one class as one element, as [`Self::lines`].
+    pub(crate) fn texts(&mut self, class: &str, texts: &[((f64, f64), String)]) {
+        let each = texts.iter().map(|((x, y), text)| {
+            let [x, y] = [*x, *y].map(number);
+            format!("<tspan x=\"{x}\" y=\"{y}\">{}</tspan>", escape(text))
+        });
+        let each = each.format("");
+        self.push(format_args!("<text class=\"{class}\">{each}</text>"));
     }
 
     pub(crate) fn finish(self) -> String {
@@ -109,6 +139,16 @@ pub(crate) fn number(value: f64) -> String {
         "-0" => "0".to_owned(),
         text => text.to_owned(),
     }
+}
+
+/// Points of a line from left to right without those that lie inside of a level stretch.
+fn bends(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let height = |at: usize| points.get(at).map(|(_, y)| number(*y));
+    let level = |at: usize| at > 0 && height(at - 1) == height(at) && height(at) == height(at + 1);
+    let all = points.iter().enumerate();
+    all.filter(|(at, _)| !level(*at))
+        .map(|(_, point)| *point)
+        .collect()
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
@@ -167,6 +207,14 @@ mod tests {
         assert_eq!(number(-0.01), "0");
         assert_eq!(number(2.25), "2.2");
         assert_eq!(number(f64::NAN), "0");
+    }
+
+    #[test]
+    fn a_line_keeps_its_ends_and_bends() {
+        let heights = [0.0, 0.0, 0.01, 0.0, 5.0, 0.0, 0.0];
+        let points: Vec<_> = (0..).map(f64::from).zip(heights).collect();
+        let kept: Vec<f64> = bends(&points).into_iter().map(|(x, _)| x).collect();
+        assert_eq!(kept, [0.0, 3.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]

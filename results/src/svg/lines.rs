@@ -3,7 +3,7 @@
 
 use itertools::Itertools;
 
-use super::axis::Axis;
+use super::axis::{Axis, draw_ticks};
 use super::canvas::{self, CHARACTER, Canvas};
 use super::{Chart, WIDTH};
 use crate::units;
@@ -97,15 +97,15 @@ pub fn lines(data: &Lines) -> Option<Chart> {
     if data.logarithmic {
         // Levels are what was measured, not round numbers: they are the ticks.
         let mut free = f64::MIN;
-        for level in xs().sorted_by(f64::total_cmp).dedup() {
-            let x = across.at(level);
-            canvas.line("c-grid", (x, top), (x, bottom));
-            let label = units::figure(level);
-            if x >= free {
-                canvas.text("c-muted c-mid", (x, bottom + 16.0), &label);
-                free = x + (label.chars().count() as f64 + 2.0) * CHARACTER;
+        let levels = xs().sorted_by(f64::total_cmp).dedup().map(|level| {
+            let (x, mut label) = (across.at(level), units::figure(level));
+            match x >= free {
+                true => free = x + (label.chars().count() as f64 + 2.0) * CHARACTER,
+                false => label.clear(),
             }
-        }
+            (x, label)
+        });
+        draw_ticks(&mut canvas, top, bottom, levels.collect());
         canvas.line("c-axis", (LEFT, bottom), (right, bottom));
     } else {
         across.draw_below(&mut canvas, top, bottom, units::figure);

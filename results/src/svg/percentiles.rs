@@ -3,7 +3,7 @@
 
 use itertools::Itertools;
 
-use super::axis::Axis;
+use super::axis::{Axis, draw_ticks};
 use super::canvas::Canvas;
 use super::lines::{color, end_labels, label_room, line_class};
 use super::{Chart, WIDTH};
@@ -59,13 +59,9 @@ pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
     up.draw_left(&mut canvas, LEFT, right, |ns| {
         units::duration(ns.round() as u64)
     });
-    for (nines, label) in TICKS {
-        if nines <= most * 1.001 {
-            let x = across.at(nines);
-            canvas.line("c-grid", (x, TOP), (x, BOTTOM));
-            canvas.text("c-muted c-mid", (x, BOTTOM + 16.0), label);
-        }
-    }
+    let ticks = TICKS.iter().filter(|(nines, _)| *nines <= most * 1.001);
+    let ticks = ticks.map(|(nines, label)| (across.at(*nines), (*label).to_owned()));
+    draw_ticks(&mut canvas, TOP, BOTTOM, ticks.collect());
     canvas.line("c-axis", (LEFT, BOTTOM), (right, BOTTOM));
     across.name_below(
         &mut canvas,

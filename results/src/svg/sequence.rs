@@ -15,16 +15,15 @@ pub fn sequence(data: &Sequence) -> Chart {
     let x = |column: usize| LEFT + share * (column as f64 + 0.5);
     let bottom = TOP + ROW * data.steps.len() as f64 + 14.0;
     let mut canvas = Canvas::default();
-    for (index, column) in data.columns.iter().enumerate() {
-        let name = canvas::fit(column, share);
-        canvas.text("c-strong c-mid", (x(index), 16.0), &name);
-        canvas.line("c-axis", (x(index), 24.0), (x(index), bottom));
-    }
-    let mut described = Vec::new();
+    let columns = data.columns.iter().enumerate();
+    let names = columns.map(|(index, column)| ((x(index), 16.0), canvas::fit(column, share)));
+    canvas.texts("c-strong c-mid", &names.collect::<Vec<_>>());
+    let lines = (0..data.columns.len()).map(|index| [(x(index), 24.0), (x(index), bottom)]);
+    canvas.lines("c-axis", &lines.collect::<Vec<_>>());
+    let (mut described, mut times) = (Vec::new(), Vec::new());
     for (index, step) in data.steps.iter().enumerate() {
         let y = TOP + ROW * (index as f64 + 1.0) - 8.0;
         let time = units::instant(step.t_ns);
-        canvas.text("c-muted c-end", (LEFT - 8.0, y), &time);
         let (from, to) = (x(step.between.0), x(step.between.1));
         match step.kind {
             StepKind::Command | StepKind::Answer => {
@@ -32,9 +31,7 @@ pub fn sequence(data: &Sequence) -> Chart {
                     StepKind::Command => "c-whisker",
                     _ => "c-whisker c-dash",
                 };
-                canvas.line(class, (from, y), (to, y));
-                let back = to + if to > from { -8.0 } else { 8.0 };
-                canvas.area("c-head", &[(to, y), (back, y - 4.0), (back, y + 4.0)]);
+                canvas.arrow(class, (from, y), (to, y));
                 let (shown, begin, _) = placed(from.min(to), &step.words);
                 canvas.text("c-halo", (begin, y - 5.0), &shown);
             }
@@ -46,12 +43,15 @@ pub fn sequence(data: &Sequence) -> Chart {
                 let (shown, begin, width) = placed(from.min(to) - 8.0, &step.words);
                 let (left, right) = (from.min(to).min(begin), from.max(to).max(begin + width));
                 let size = (right - left + 16.0, 22.0);
-                canvas.rect(class, (left - 8.0, y - 16.0), size, &step.words);
+                let tip = if shown == step.words { "" } else { &step.words };
+                canvas.rect(class, (left - 8.0, y - 16.0), size, tip);
                 canvas.text("", (begin, y - 1.0), &shown);
             }
         }
         described.push(format!("{time} {}", step.words));
+        times.push(((LEFT - 8.0, y), time));
     }
+    canvas.texts("c-muted c-end", &times);
     if data.omitted > 0 {
         let words = format!("{} further steps are not drawn", data.omitted);
         canvas.text("c-muted", (LEFT, bottom + 14.0), &words);
