@@ -236,6 +236,7 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
         &["check", "kept"][..],
         &["show", "kept"],
         &["report", "kept", "--format", "html", "-o", "page.html"],
+        &["report", "kept", "--scenario", "calm", "-o", "calm.html"],
     ] {
         let output = run(dir.path(), args);
         assert_eq!(
@@ -246,11 +247,13 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
             stderr(&output)
         );
     }
-    let output = run(
-        dir.path(),
-        &["chaos", "calm.toml", "--compress-above", "much"],
-    );
-    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    for args in [
+        &["chaos", "calm.toml", "--compress-above", "much"][..],
+        &["report", "kept", "--scenario", "storm"],
+    ] {
+        let output = run(dir.path(), args);
+        assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
+    }
 }
 
 /// A hold of one client, in a file of its own.

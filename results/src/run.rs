@@ -501,6 +501,22 @@ impl Run {
         }
     }
 
+    /// The run with the scenarios of one name alone; `None` where it has none.
+    #[must_use]
+    pub fn only(mut self, scenario: &str) -> Option<Self> {
+        self.scenarios.retain(|result| result.name == scenario);
+        let as_expected = self.scenarios.iter().all(|result| result.as_expected);
+        (!self.scenarios.is_empty()).then(|| Self {
+            as_expected: Some(as_expected),
+            audit: None,
+            rows: Vec::new(),
+            sweeps: Vec::new(),
+            comparisons: Vec::new(),
+            not_applicable: Vec::new(),
+            ..self
+        })
+    }
+
     /// The result that decided what became of an audited scenario; `None` where none was kept.
     pub(crate) fn decisive(&self, scenario: &AuditedScenario) -> Option<&ScenarioResult> {
         let decided = scenario.decisive()?;

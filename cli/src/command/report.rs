@@ -22,6 +22,9 @@ pub(crate) struct Options {
     #[arg(long, default_value = "html", value_name = "FORMAT",
           value_parser = PossibleValuesParser::new(FORMATS.map(|format| format.name)))]
     format: String,
+    /// Only the scenarios of this name, without benchmarks
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
     /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -35,7 +38,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .map(|run| run.run.as_str())
         .collect::<Vec<_>>()
         .join(" + ");
-    let run = merge(runs, &name).map_err(exit::usage)?;
+    let mut run = merge(runs, &name).map_err(exit::usage)?;
+    if let Some(name) = &options.scenario {
+        run = run
+            .only(name)
+            .ok_or_else(|| exit::usage(format!("the run has no scenario `{name}`")))?;
+    }
     let exporter = by_name(&options.format)
         .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
     let document = exporter.render(&run)?;
