@@ -7,8 +7,8 @@
       const down = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent.trim();
       const numeric = head.classList.contains("num") || "numeric" in head.dataset;
+      const key = (row) => row.cells[column].dataset.v ?? (numeric ? "0" : row.cells[column].textContent.trim());
       const rows = [...table.tBodies[0].rows];
       rows.sort((a, b) => {
         const [x, y] = [key(a), key(b)];

@@ -94,14 +94,123 @@ fn the_page_asks_nobody_for_anything() {
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
 
+/// A run as large as a quickstart is, with histories judged.
+fn quickstart() -> Run {
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("published");
+    store::load_dir(&published.join("2026-11-23-vm-2-cores-quickstart")).expect("a kept run")
+}
+
+/// Its scenarios so many times under names that say which they are, of each time one conviction that nobody expected.
+fn suite(times: usize) -> Run {
+    let mut run = quickstart();
+    let of_one = run.scenarios.len();
+    run.scenarios = vec![run.scenarios; times].concat();
+    for (index, result) in run.scenarios.iter_mut().enumerate() {
+        if index % of_one == 0 {
+            assert_eq!(result.verdicts.contract.state, State::Violated);
+            (result.as_expected, result.exit_code) = (false, 1);
+        }
+        result.name = format!("{}-of-{index}", result.name);
+    }
+    run
+}
+
+/// What an element or attribute that begins so holds, wherever there is one.
+fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
+    let found = page.split(begin).skip(1);
+    found
+        .filter_map(|rest| Some(rest.split_once(end)?.0))
+        .collect()
+}
+
 #[test]
-fn a_page_that_would_be_too_large_leaves_the_raw_data_out() {
-    let mut run = sample();
-    let holds_raw = |run: &Run| render("html", run).contains("id=\"run\"");
-    assert!(holds_raw(&run));
-    run.rows = vec![run.rows; 20].concat();
-    assert!(!holds_raw(&run));
-    assert!(render("html", &run).contains("they are in the run’s own <code>run.json</code>"));
+fn a_page_below_the_limit_leaves_nothing_out() {
+    let run = quickstart();
+    let page = render("html", &run);
+    assert!(!page.contains("left-out") && !page.contains("Left out: "));
+    assert!(page.contains("id=\"run\""));
+    let sections = between(&page, "<section class=\"scenario\"", "</section>");
+    assert_eq!(sections.len(), run.scenarios.len());
+    for (section, result) in sections.iter().zip(&run.scenarios) {
+        let name = &result.name;
+        assert!(section.contains("How operations ended"), "{name}");
+        let is_convicted = result.verdicts.contract.state == State::Violated;
+        assert_eq!(
+            section.contains("How it came about"),
+            is_convicted,
+            "{name}"
+        );
+        assert_eq!(
+            section.contains("the lines that convict"),
+            is_convicted,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_page_a_little_too_large_leaves_the_raw_data_out_and_no_more() {
+    let mut run = quickstart();
+    // No page shows all figures of a scenario.
+    let figures = (0..6_000).map(|n| (format!("figure-{n}"), 0.5));
+    run.scenarios[0].figures = figures.collect();
+    let page = render("html", &run);
+    assert!(!page.contains("id=\"run\""));
+    assert!(page.contains("this page leaves out the raw data. <code>"));
+}
+
+#[test]
+fn a_page_of_a_whole_suite_is_below_500_kb_and_says_what_it_leaves_out() {
+    let run = suite(15);
+    let page = render("html", &run);
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    assert_eq!(page, render("html", &run));
+    let rows = between(&page, "<table class=\"matrix", "</table>").concat();
+    for result in &run.scenarios {
+        assert!(
+            rows.contains(&format!(">{}</a>", result.name)),
+            "{}",
+            result.name
+        );
+    }
+    let [said] = between(&page, "id=\"left-out\">", "</p>")[..] else {
+        panic!("what is left out is not said");
+    };
+    for part in [
+        "the raw data",
+        "charts over time",
+        "locklab report RUN --scenario NAME",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // What did not come out as expected is drawn to the last.
+    let sections = between(&page, "<section class=\"scenario\"", "</section>");
+    let surprising = sections
+        .iter()
+        .filter(|section| section.contains("badge bad"));
+    let drawn = surprising.map(|section| section.contains("How it came about"));
+    assert_eq!(drawn.collect::<Vec<_>>(), [true; 15]);
+    assert!(!page.contains("<!--"), "a mark of a part is left");
+    let ids = between(&page, " id=\"", "\"");
+    for link in between(&page, "href=\"#", "\"") {
+        assert!(ids.contains(&link), "a dead link to {link}");
+    }
+    // Alone each of them has all.
+    let one = run.scenarios[0].name.clone();
+    let alone = run.only(&one).expect("a scenario of this name");
+    assert!(!render("html", &alone).contains("left-out"));
+}
+
+#[test]
+fn a_page_that_has_no_room_for_its_rows_is_below_500_kb_too() {
+    let page = render("html", &suite(80));
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    assert!(page.contains("What breaks what") && page.contains("the row"));
+    let mut run = quickstart();
+    run.rows = vec![run.rows; 100].concat();
+    let page = render("html", &run);
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    assert!(page.contains("benchmark rows"));
 }
 
 #[test]

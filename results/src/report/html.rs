@@ -4,6 +4,7 @@
 
 mod audit;
 mod bench;
+mod fit;
 mod overview;
 mod scenario;
 
@@ -31,17 +32,13 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         return audit::render(run, audit);
     }
     let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    let mut page = Page::new(run, &raw);
-    let whole = super::rendered(&page)?;
-    if whole.len() <= LARGEST {
-        return Ok(whole);
-    }
-    page.raw = None;
-    super::rendered(&page)
+    let whole = super::rendered(&Page::new(run, &raw))?;
+    Ok(fit::fit(&whole, ELSEWHERE))
 }
 
-/// A page that would be larger, in bytes, leaves the raw data out: it is to be mailed and attached.
-const LARGEST: usize = 490_000;
+/// Where what a page leaves out is to be found.
+const ELSEWHERE: &str = "<code>locklab report RUN --scenario NAME</code> makes the page of one scenario, with its charts and proofs; \
+                         the run’s own <code>run.json</code> and <code>--format json</code> have everything.";
 
 const CSS: &str = include_str!("../../templates/report.css");
 const JS: &str = include_str!("../../templates/report.js");
@@ -55,8 +52,7 @@ struct Page<'a> {
     title: &'a str,
     warnings: Vec<String>,
     scenarios: Vec<ScenarioView<'a>>,
-    /// Where they have room.
-    raw: Option<String>,
+    raw: String,
 }
 
 impl<'a> Page<'a> {
@@ -72,7 +68,7 @@ impl<'a> Page<'a> {
             scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
-            raw: Some(inert(raw)),
+            raw: inert(raw),
         }
     }
 }

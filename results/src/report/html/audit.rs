@@ -6,6 +6,7 @@ use std::fmt::Display;
 use askama::Template;
 
 use super::bench::{self, NamedChart, named};
+use super::fit::fit;
 use super::{CSS, JS, facts, machine, outcome_class};
 use crate::answer::{answer, small_print};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
@@ -15,9 +16,7 @@ use crate::run::Run;
 use crate::sequence::Sequence;
 use crate::svg;
 
-/// Pictures take at most so many bytes of the page, which has to stay below 500 kB.
-const PICTURES_MAX_BYTES: usize = 230_000;
-/// And reasons of one kind and lock are cut at so many characters where there are several locks.
+/// Reasons of one kind and lock are cut at so many characters where there are several locks.
 const WHY_MAX: usize = 420;
 /// What is listed lock by lock where there are several: what is broken has a section of its own.
 const LISTED: [AuditOutcome; 3] = [
@@ -27,12 +26,16 @@ const LISTED: [AuditOutcome; 3] = [
 ];
 
 pub(super) fn render(run: &Run, audit: &Audit) -> Result<String, String> {
-    crate::report::rendered(&Page {
+    let page = crate::report::rendered(&Page {
         run,
         audit,
         convictions: convictions(run, audit),
-    })
+    })?;
+    Ok(fit(&page, ELSEWHERE))
 }
+
+/// Where what a page leaves out is to be found.
+const ELSEWHERE: &str = "<code>locklab show RUN --proofs</code> has every proof, and audit.json beside this page everything.";
 
 #[derive(Template)]
 #[template(path = "audit.html")]
@@ -48,7 +51,6 @@ struct Conviction<'a> {
     subject: &'a str,
     scenario: &'a AuditedScenario,
     sequence: Option<NamedChart>,
-    undrawn: &'static str,
 }
 
 fn outcome(audit: &Audit) -> String {
@@ -85,26 +87,17 @@ fn class(outcome: &AuditOutcome) -> &'static str {
 }
 
 fn convictions<'a>(run: &Run, audit: &'a Audit) -> Vec<Conviction<'a>> {
-    let mut left = PICTURES_MAX_BYTES;
     let mut all = Vec::new();
     for (subject, number) in audit.subjects.iter().zip(1..) {
         for scenario in subject.of(AuditOutcome::Broken) {
             let drawn = run.decisive(scenario).and_then(Sequence::of);
-            let chart = drawn.map(|data| named(&svg::sequence(&data), &format!("q{}", all.len())));
-            let undrawn = match chart {
-                None => "No sequence of steps: the proof is none of holds, see the history.",
-                Some(_) => {
-                    "Not drawn here, since the page has many: `locklab show --proofs` of the run has it."
-                }
-            };
-            let sequence = chart.filter(|chart| chart.svg.len() <= left);
-            left -= sequence.as_ref().map_or(0, |chart| chart.svg.len());
+            let sequence =
+                drawn.map(|data| named(&svg::sequence(&data), &format!("q{}", all.len())));
             all.push(Conviction {
                 id: anchor(number, &scenario.name),
                 subject: &subject.name,
                 scenario,
                 sequence,
-                undrawn,
             });
         }
     }

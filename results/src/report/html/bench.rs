@@ -27,20 +27,23 @@ pub(super) fn named(chart: &Chart, id: &str) -> NamedChart {
     }
 }
 
-pub(super) fn charts(run: &Run) -> Vec<NamedChart> {
-    if run.rows.is_empty() {
-        return Vec::new();
-    }
-    let numbered = |name: &str, charts: Vec<Chart>| {
-        let charts = charts.iter().enumerate();
-        let named = charts.map(|(index, chart)| named(chart, &format!("{name}{index}")));
-        named.collect::<Vec<_>>()
-    };
-    let mut all = numbered("throughput", charts::throughput(run));
-    all.push(named(&charts::latency(run), "latency"));
-    all.extend(numbered("percentiles", charts::percentiles(run)));
-    all.extend(numbered("steadiness", charts::steadiness(run)));
-    all.extend(numbered("overtime", charts::latency_over_rounds(run)));
-    all.extend(numbered("cost", charts::cost(run).into_iter().collect()));
-    all
+/// Charts of the figures that tables have too.
+pub(super) fn charts(run: &Run) -> impl Iterator<Item = NamedChart> {
+    let throughput = numbered("throughput", charts::throughput(run));
+    let latency = numbered("latency", vec![charts::latency(run)]);
+    let cost = numbered("cost", charts::cost(run).into_iter().collect());
+    throughput.chain(latency).chain(cost)
+}
+
+/// Charts of percentiles, and of what came over time.
+pub(super) fn curves(run: &Run) -> impl Iterator<Item = NamedChart> {
+    let percentiles = numbered("percentiles", charts::percentiles(run));
+    let steadiness = numbered("steadiness", charts::steadiness(run));
+    let over_time = numbered("overtime", charts::latency_over_rounds(run));
+    percentiles.chain(steadiness).chain(over_time)
+}
+
+fn numbered(name: &str, charts: Vec<Chart>) -> impl Iterator<Item = NamedChart> {
+    let charts = charts.into_iter().enumerate();
+    charts.map(move |(index, chart)| named(&chart, &format!("{name}{index}")))
 }

@@ -57,7 +57,7 @@ fn link(index: usize, result: &ScenarioResult) -> GridLink {
     let contract = &result.verdicts.contract;
     let expected = result.expected.get("contract");
     let met = expected.map(|expected| contract.meets(expected, result.load_ns));
-    let (name, subject, seed) = (&result.name, &result.subject, result.seed);
+    let (name, seed) = (&result.name, result.seed);
     let verdict = cells::verdict(contract);
     GridLink {
         href: format!("s{}-contract", index + 1),
@@ -66,7 +66,7 @@ fn link(index: usize, result: &ScenarioResult) -> GridLink {
             State::Violated => format!("{} {}×", contract.state.glyph(), contract.count),
             state => state.glyph().to_string(),
         },
-        title: format!("{name} with {subject}, seed {seed}: contract {verdict}"),
+        title: format!("{name}, seed {seed}: contract {verdict}"),
         surprising: met.is_some_and(|met| met != Some(true)),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::bench::{NamedChart, named};
 use super::{Fact, length, present};
 use crate::report::{cells, charts};
-use crate::run::ScenarioResult;
+use crate::run::{Outcome, ScenarioResult};
 use crate::sequence::Sequence;
 use crate::svg::{self, Chart};
 use crate::units;
@@ -13,6 +13,8 @@ use crate::verdict::{Anomaly, State, Verdict};
 
 pub(super) struct ScenarioView<'a> {
     pub(super) id: String,
+    /// How it came out, to say how much a reader would miss it.
+    pub(super) came_out: &'static str,
     /// What needs no other words than its own.
     pub(super) result: &'a ScenarioResult,
     pub(super) verdicts: Vec<VerdictView<'a>>,
@@ -54,7 +56,13 @@ impl<'a> ScenarioView<'a> {
             let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
             (operation.clone(), words.collect())
         });
+        let mut states = result.verdicts.iter().map(|(_, verdict)| verdict.state);
         Self {
+            came_out: match result.outcome() {
+                Outcome::Unknown | Outcome::NotAsExpected => "surprising",
+                _ if states.any(|state| state == State::Violated) => "convicted",
+                _ => "clean",
+            },
             result,
             verdicts: verdicts.collect(),
             sequence,
@@ -123,6 +131,11 @@ impl<'a> VerdictView<'a> {
             },
         }
     }
+}
+
+/// Text with links as `n1 -> n2`, where no line may end inside of an arrow.
+pub(super) fn unbroken(text: impl AsRef<str>) -> String {
+    text.as_ref().replace("->", "-\u{2060}>")
 }
 
 /// Which lock an anomaly is about, and when.
