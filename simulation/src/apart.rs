@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use crate::heap;
+
 /// How long a copy may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
@@ -62,6 +64,7 @@ impl Apart {
                 // SAFETY: two numbers, as this request takes.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 limit.begin();
+                heap::begin();
                 let done = catch_unwind(AssertUnwindSafe(work));
                 let written = done.is_ok_and(|answer| writing.write_all(&answer).is_ok());
                 // SAFETY: ends without what the original would do at its end.
@@ -96,7 +99,8 @@ impl Apart {
                 if wait.revents == 0 {
                     continue;
                 }
-                let mut chunk = [0; 1 << 16];
+                // After each copy the first write to a page of the stack copies that page.
+                let mut chunk = [0; 1 << 12];
                 match one.answer.read(&mut chunk)? {
                     0 => return Ok(place),
                     length => one.read.extend_from_slice(&chunk[..length]),

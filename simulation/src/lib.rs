@@ -5,6 +5,7 @@ mod apart;
 mod client;
 mod clients;
 pub mod draw;
+mod heap;
 mod host;
 mod nemesis;
 mod network;

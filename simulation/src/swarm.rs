@@ -140,14 +140,6 @@ pub fn run(
 /// Does something on a thread that is as each run is to find it: with the scripts' interpreter, and with nothing random that is not from a
 /// seed.
 fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
-    // Copies have one thread: one heap is enough, which grows by large steps.
-    // SAFETY: settings of the C library's allocator.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-        libc::mallopt(libc::M_TOP_PAD, 4 << 20);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 30);
-    }
     let done = thread::scope(|scope| {
         let thread = scope.spawn(|| {
             system::enter(0);
