@@ -38,6 +38,8 @@ pub(crate) struct Network {
 pub(crate) struct State {
     random: ChaCha8Rng,
     began: Instant,
+    /// Since it began, when somebody last had a look: the time stands still as long as anything is done.
+    now: Duration,
     /// How long bytes are under way where no fault acts.
     latency: (Duration, Duration),
     pub(crate) hosts: BTreeMap<String, Host>,
@@ -150,6 +152,7 @@ impl Network {
             state: Mutex::new(State {
                 random: ChaCha8Rng::seed_from_u64(seed),
                 began: Instant::now(),
+                now: Duration::ZERO,
                 latency,
                 hosts,
                 links: BTreeMap::new(),
@@ -169,6 +172,7 @@ impl Network {
         loop {
             let (next, began) = {
                 let mut state = self.state();
+                state.now = state.began.elapsed();
                 state.step();
                 let next = state.queue.first_key_value().map(|((at, _), _)| *at);
                 state.awaited = next;
@@ -188,6 +192,7 @@ impl Network {
     /// Does something to the servers or the links, and sees to what comes of it.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
+        state.now = state.began.elapsed();
         let done = what(&mut state);
         let next = state.queue.first_key_value().map(|((at, _), _)| *at);
         let sooner = match (next, state.awaited) {
@@ -210,7 +215,7 @@ impl Network {
 impl State {
     /// Since the run began.
     pub(crate) fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.now
     }
 
     /// Hands over all that has arrived by now.

@@ -76,11 +76,7 @@ pub struct Outcome {
 pub fn run(plan: &Plan, prove: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
     system::enter(plan.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    let runtime = runtime.expect("a runtime needs nothing of the system");
+    let runtime = system::runtime();
     let recorded = runtime.block_on(record(plan, subject));
     system::leave();
     // What is left goes with the process.

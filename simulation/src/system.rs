@@ -17,6 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::runtime::{Builder, Runtime};
+
 use crate::process::Process;
 
 /// What wall clocks show when a simulation begins: 2026-01-01.
@@ -49,9 +51,9 @@ impl Skew {
 thread_local! {
     static SIMULATES: Cell<bool> = const { Cell::new(false) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    /// The call is being answered: what the answer asks again gets the time that was known last.
-    static ANSWERING: Cell<bool> = const { Cell::new(false) };
     static KNOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// What the runtime's clock showed when it went on last.
+    static SHOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// One moment on the monotonic clock and on the one that goes on while the machine is suspended: simulated ones lie as far apart as the real
@@ -69,11 +71,11 @@ fn base() -> &'static Base {
         let monotonic = ask_system(libc::CLOCK_MONOTONIC);
         let boottime = ask_system(libc::CLOCK_BOOTTIME);
         // The thread simulates for one question: the answer is this very moment.
-        KNOWN.set(monotonic);
-        let (simulates, answering) = (SIMULATES.replace(true), ANSWERING.replace(true));
+        SHOWN.set(monotonic);
+        KNOWN.set(Duration::ZERO);
+        let simulates = SIMULATES.replace(true);
         let instant = Instant::now();
         SIMULATES.set(simulates);
-        ANSWERING.set(answering);
         Base {
             instant,
             monotonic,
@@ -87,6 +89,7 @@ fn base() -> &'static Base {
 pub(crate) fn enter(seed: u64) {
     let base = base();
     KNOWN.set(base.monotonic);
+    SHOWN.set(base.monotonic);
     RANDOM.set(seed);
     SIMULATES.set(true);
     // Where the keys of hash maps were drawn by an earlier seed, they count those maps: the order of the next ones is another with each.
@@ -108,16 +111,25 @@ fn ask_system(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
+/// A runtime for a thread that simulates, whose time is that of its clock.
+pub(crate) fn runtime() -> Runtime {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        // Where the runtime waits for a timer, and nowhere else, its clock goes on.
+        .on_thread_unpark(|| {
+            let now = tokio::time::Instant::now().into_std();
+            let base = base();
+            SHOWN.set(base.monotonic + now.saturating_duration_since(base.instant));
+        })
+        .build();
+    runtime.expect("a runtime needs nothing of the system")
+}
+
 /// The time since the base, which only grows.
 fn monotonic() -> Duration {
-    if !ANSWERING.replace(true) {
-        // Outside of a runtime this asks the system again, which is answered with what is known.
-        let now = tokio::time::Instant::now().into_std();
-        let now = base().monotonic + now.saturating_duration_since(base().instant);
-        // No two readings are the same, as on a real machine: what came first is seen to have come first.
-        KNOWN.set(now.max(KNOWN.get() + Duration::from_nanos(1)));
-        ANSWERING.set(false);
-    }
+    // No two readings are the same, as on a real machine: what came first is seen to have come first.
+    KNOWN.set((SHOWN.get()).max(KNOWN.get() + Duration::from_nanos(1)));
     KNOWN.get()
 }
 
@@ -224,11 +236,7 @@ mod tests {
     fn seen(seed: u64) -> (Duration, u64, u128, Vec<u32>, Duration) {
         let simulation = thread::spawn(move || {
             enter(seed);
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_time()
-                .start_paused(true)
-                .build();
-            runtime.expect("a runtime").block_on(async {
+            runtime().block_on(async {
                 let began = Instant::now();
                 tokio::time::sleep(Duration::from_secs(3_600)).await;
                 let map: HashMap<u32, ()> = (0..20).map(|n| (n, ())).collect();

@@ -76,28 +76,27 @@ impl machine::Stream for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.network.with(|state| {
-            let Some(own) = state.connections.get_mut(&self.number) else {
-                return Poll::Ready(Ok(()));
-            };
-            if !own.received.is_empty() {
-                let length = own.received.len().min(buffer.remaining());
-                let (first, second) = own.received.as_slices();
-                let head = length.min(first.len());
-                buffer.put_slice(&first[..head]);
-                buffer.put_slice(&second[..length - head]);
-                own.received.drain(..length);
-                return Poll::Ready(Ok(()));
+        let mut state = self.network.state();
+        let Some(own) = state.connections.get_mut(&self.number) else {
+            return Poll::Ready(Ok(()));
+        };
+        if !own.received.is_empty() {
+            let length = own.received.len().min(buffer.remaining());
+            let (first, second) = own.received.as_slices();
+            let head = length.min(first.len());
+            buffer.put_slice(&first[..head]);
+            buffer.put_slice(&second[..length - head]);
+            own.received.drain(..length);
+            return Poll::Ready(Ok(()));
+        }
+        match own.phase {
+            Phase::Open | Phase::Dialling => {
+                own.reader = Some(context.waker().clone());
+                Poll::Pending
             }
-            match own.phase {
-                Phase::Open | Phase::Dialling => {
-                    own.reader = Some(context.waker().clone());
-                    Poll::Pending
-                }
-                Phase::Reset => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-                Phase::Closed | Phase::Refused => Poll::Ready(Ok(())),
-            }
-        })
+            Phase::Reset => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Phase::Closed | Phase::Refused => Poll::Ready(Ok(())),
+        }
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
