@@ -103,16 +103,16 @@ impl Server {
             && peer.says_replica
             && since(peer.role_since) > watch.down_after + 2 * INFO_PERIOD;
         let is_down = silence > watch.down_after || demoted;
-        let was_down = peer.down_since.is_some();
+        if is_down == peer.down_since.is_some() {
+            return;
+        }
         let about = match who {
             Who::Master => self.about_master(),
             Who::Replica(address) => self.about_replica(address),
             Who::Sentinel(id) => format!("sentinel {id}"),
         };
         let now = self.now;
-        if is_down != was_down
-            && let Some(peer) = self.peer(who)
-        {
+        if let Some(peer) = self.peer(who) {
             peer.down_since = is_down.then_some(now);
             self.announce(if is_down { "+sdown" } else { "-sdown" }, &about);
         }
@@ -144,40 +144,41 @@ impl Server {
     /// Asks the other sentinels whether they find the master down too, and for their votes once it tries.
     fn ask_others(&mut self, at_once: bool) {
         let now = self.now;
-        let Some((sentinel, _)) = self.watched() else {
+        let Some(sentinel) = &mut self.sentinel else {
             return;
         };
         let is_down = sentinel.master().down_since.is_some();
-        let Address { host, port } = sentinel.master().address.clone();
-        let (epoch, port) = (sentinel.epoch.to_string(), port.to_string());
-        let candidate = match sentinel.failover {
-            Some(_) => sentinel.id.clone(),
-            None => "*".to_owned(),
-        };
-        let others: Vec<Who> = sentinel
-            .others()
-            .map(|(id, _)| Who::Sentinel(id.clone()))
-            .collect();
-        for who in others {
-            let Some(peer) = self.peer(&who) else {
-                continue;
-            };
+        let mut asked = Vec::new();
+        let peers = sentinel.peers.iter_mut();
+        for (who, peer) in peers.filter(|(who, _)| matches!(who, Who::Sentinel(_))) {
             if now.saturating_sub(peer.said_at) > WORD {
                 peer.finds_down = false;
                 peer.voted = None;
             }
             let lately = now.saturating_sub(peer.said_at.max(peer.asked_at)) < SECOND;
             if is_down && (at_once || !lately) {
-                let question = [
-                    "SENTINEL",
-                    "is-master-down-by-addr",
-                    &host,
-                    &port,
-                    &epoch,
-                    &candidate,
-                ];
-                self.ask_whether_down(&who, &question);
+                asked.push(who.clone());
             }
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let Address { host, port } = sentinel.master().address.clone();
+        let (epoch, port) = (sentinel.epoch.to_string(), port.to_string());
+        let candidate = match sentinel.failover {
+            Some(_) => sentinel.id.clone(),
+            None => "*".to_owned(),
+        };
+        let question = [
+            "SENTINEL",
+            "is-master-down-by-addr",
+            &host,
+            &port,
+            &epoch,
+            &candidate,
+        ];
+        for who in asked {
+            self.ask_whether_down(&who, &question);
         }
     }
 
