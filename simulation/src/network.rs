@@ -21,7 +21,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     host::Host,
-    server::{ConnectionId, LinkId, Loss, Order, Reply, write_command},
+    server::{ConnectionId, LinkId, Loss, Order, Reply, counted, write_command},
     system::Skew,
 };
 
@@ -315,7 +315,10 @@ impl State {
                     return;
                 };
                 let Some(id) = of.accepted else { return };
-                of.parsed.extend(bytes);
+                match of.parsed.is_empty() {
+                    true => of.parsed = bytes,
+                    false => of.parsed.extend(bytes),
+                }
                 let wall = host.wall(now);
                 let mut links = of.ways.iter().filter_map(|way| self.links.get(way));
                 if self.roles.is_some() || links.any(|link| !link.chosen.is_empty()) {
@@ -748,20 +751,13 @@ impl Connection {
 
 /// The first whole command of what was received, which must be arrays of bulk strings.
 fn command(bytes: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
-    let line = |from: usize| {
-        let end = bytes
-            .get(from..)?
-            .windows(2)
-            .position(|two| two == b"\r\n")?;
-        let number = std::str::from_utf8(bytes.get(from + 1..from + end)?).ok()?;
-        Some((number.parse::<usize>().ok()?, from + end + 2))
-    };
-    let (count, mut at) = line(0)?;
+    let (count, mut at) = counted(bytes)?;
     let mut words = Vec::with_capacity(count);
     for _ in 0..count {
-        let (length, from) = line(at)?;
-        words.push(bytes.get(from..from + length)?.to_vec());
-        at = from + length + 2;
+        let (length, head) = counted(bytes.get(at..)?)?;
+        at += head;
+        words.push(bytes.get(at..at + length)?.to_vec());
+        at += length + 2;
     }
     if at > bytes.len() {
         return None;

@@ -64,6 +64,7 @@ pub use connection::OutputLimit;
 pub use file::Loss;
 pub use keyspace::Keyspace;
 pub use links::{LinkId, Order};
+pub(crate) use reply::counted;
 pub use reply::{Reply, write_command};
 pub(crate) use scripts::prepare;
 pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};

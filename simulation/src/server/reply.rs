@@ -70,33 +70,34 @@ impl Reply {
 
     /// Reads the first answer from bytes, and says how long it is; nothing if it is not complete. An array stands for maps and pushes.
     pub fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
-        let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-        let text = std::str::from_utf8(&bytes[1..end]).ok()?;
-        let mut length = end + 2;
-        let reply = match bytes[0] {
-            b'+' => Reply::Status(text.to_owned().into()),
-            b'-' => Reply::Error(text.to_owned().into()),
-            b':' => Reply::Int(text.parse().ok()?),
-            b'$' | b'*' if text == "-1" => Reply::Nil,
-            b'_' => Reply::Nil,
-            b'$' => {
-                let from = length;
-                length += text.parse::<usize>().ok()? + 2;
-                Reply::Bulk(bytes.get(from..length)?[..length - from - 2].to_vec())
-            }
-            kind => {
-                let count: usize = text.parse().ok()?;
-                let count = if kind == b'%' { 2 * count } else { count };
-                let mut parts = Vec::with_capacity(count);
-                for _ in 0..count {
-                    let (part, more) = Reply::read(&bytes[length..])?;
-                    parts.push(part);
-                    length += more;
-                }
-                Reply::Array(parts)
-            }
-        };
-        Some((reply, length))
+        let kind = *bytes.first()?;
+        if let b'+' | b'-' | b':' | b'_' = kind {
+            let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+            let text = std::str::from_utf8(&bytes[1..end]).ok()?;
+            let reply = match kind {
+                b'+' => Reply::Status(text.to_owned().into()),
+                b'-' => Reply::Error(text.to_owned().into()),
+                b':' => Reply::Int(text.parse().ok()?),
+                _ => Reply::Nil,
+            };
+            return Some((reply, end + 2));
+        }
+        if bytes[1..].starts_with(b"-1\r\n") {
+            return Some((Reply::Nil, 5));
+        }
+        let (count, mut length) = counted(bytes)?;
+        if kind == b'$' {
+            let text = bytes.get(length..length + count + 2)?;
+            return Some((Reply::Bulk(text[..count].to_vec()), length + text.len()));
+        }
+        let count = if kind == b'%' { 2 * count } else { count };
+        let mut parts = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (part, more) = Reply::read(&bytes[length..])?;
+            parts.push(part);
+            length += more;
+        }
+        Some((Reply::Array(parts), length))
     }
 
     /// The parts of an array of texts: a command.
@@ -111,6 +112,19 @@ impl Reply {
         };
         parts.into_iter().map(bytes).collect()
     }
+}
+
+/// The number of a line behind its first byte, and how long the line is; nothing if it is not complete.
+pub(crate) fn counted(line: &[u8]) -> Option<(usize, usize)> {
+    let mut number = 0;
+    for (at, byte) in line.iter().enumerate().skip(1) {
+        match byte {
+            b'0'..=b'9' => number = 10 * number + usize::from(byte - b'0'),
+            b'\r' if line.get(at + 1) == Some(&b'\n') => return Some((number, at + 2)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
