@@ -1,6 +1,6 @@
 //! Which commands a server has: how many words each takes, and when it is refused.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::sync::LazyLock;
 
 use super::reply::Reply;
 
@@ -117,18 +117,27 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("restore", -4, Cluster, "wms"),
 ];
 
-static SPECS: LazyLock<BTreeMap<&'static [u8], Spec>> = LazyLock::new(|| {
-    let spec = |&(name, arity, family, flags): &(&'static str, _, _, _)| {
+/// The commands by length and first letter, in which few are alike.
+static SPECS: LazyLock<[Vec<Spec>; PLACES]> = LazyLock::new(|| {
+    let mut specs = [const { Vec::new() }; PLACES];
+    for &(name, arity, family, flags) in TABLE {
         let spec = Spec {
             name,
             arity,
             family,
             flags,
         };
-        (name.as_bytes(), spec)
-    };
-    TABLE.iter().map(spec).collect()
+        specs[place(name.as_bytes())].push(spec);
+    }
+    specs
 });
+
+const PLACES: usize = 256;
+
+fn place(name: &[u8]) -> usize {
+    let first = name.first().copied().unwrap_or_default();
+    (name.len() * 32 + usize::from(first)) % PLACES
+}
 
 impl Spec {
     /// The command of a name in letters of either size.
@@ -137,7 +146,9 @@ impl Spec {
         let small = small.get_mut(..name.len())?;
         small.copy_from_slice(name);
         small.make_ascii_lowercase();
-        SPECS.get(&*small).copied()
+        let alike = &SPECS[place(small)];
+        let found = alike.iter().find(|spec| spec.name.as_bytes() == small);
+        found.copied()
     }
 
     pub(super) fn has(&self, flag: char) -> bool {

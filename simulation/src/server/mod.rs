@@ -47,7 +47,10 @@ mod sorted;
 mod strings;
 mod takeover;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use cluster::Cluster;
 use command::{Family, Spec};
@@ -90,8 +93,8 @@ pub struct Server {
     keyspace: Keyspace,
     connections: BTreeMap<ConnectionId, Connection>,
     connected: u64,
-    /// How many connections wait for something.
-    waiters: usize,
+    /// The connections that wait for something.
+    waiters: BTreeSet<ConnectionId>,
     ended: Vec<ConnectionId>,
     /// Connections and links that may have bytes to send.
     ready: Vec<ConnectionId>,
@@ -190,7 +193,7 @@ impl Server {
         let Some(gone) = self.connections.get_mut(&connection) else {
             return;
         };
-        self.waiters -= usize::from(gone.waiting.is_some());
+        self.waiters.remove(&connection);
         let listens = std::mem::take(&mut gone.listens);
         listens
             .iter()
@@ -442,7 +445,7 @@ impl Server {
             return;
         };
         if state.waiting.take().is_some() {
-            self.waiters -= 1;
+            self.waiters.remove(&connection);
         }
         while let Some(state) = self.connections.get_mut(&connection)
             && state.waiting.is_none()
@@ -453,9 +456,9 @@ impl Server {
     }
 
     fn resume_all(&mut self) {
-        let paused = self.connections.iter();
-        let paused = paused.filter(|(_, state)| state.waiting == Some(Waiting::Pause));
-        let paused: Vec<_> = paused.map(|(id, _)| *id).collect();
+        let paused = self.waiting();
+        let paused = paused.filter(|(_, waiting)| **waiting == Waiting::Pause);
+        let paused: Vec<_> = paused.map(|(id, _)| id).collect();
         paused.into_iter().for_each(|id| self.resume(id));
     }
 

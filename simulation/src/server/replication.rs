@@ -370,8 +370,14 @@ impl Server {
     pub(super) fn wait(&mut self, connection: ConnectionId, waiting: Waiting) {
         if let Some(state) = self.connections.get_mut(&connection) {
             state.waiting = Some(waiting);
-            self.waiters += 1;
+            self.waiters.insert(connection);
         }
+    }
+
+    /// Who waits, and for what.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (ConnectionId, &Waiting)> {
+        let waiters = self.waiters.iter();
+        waiters.filter_map(|id| Some((*id, self.connections.get(id)?.waiting.as_ref()?)))
     }
 
     /// What WAIT or WAITAOF is answered now, and whether that is what it waits for.
@@ -414,7 +420,7 @@ impl Server {
             write_command(&["REPLCONF", "GETACK", "*"], &mut bytes);
             self.feed(&bytes);
         }
-        if std::mem::take(&mut self.stream.heard) && self.waiters > 0 {
+        if std::mem::take(&mut self.stream.heard) {
             self.let_go(|_| false);
         }
     }
@@ -422,18 +428,16 @@ impl Server {
     /// Ends the patience of those for whom it is over.
     pub(super) fn give_up_waiting(&mut self) {
         let now = self.now;
-        if self.waiters > 0 {
-            self.let_go(|until| now >= until);
-        }
+        self.let_go(|until| now >= until);
     }
 
     fn let_go(&mut self, over: impl Fn(Duration) -> bool) {
         let mut done = Vec::new();
-        for (id, state) in &self.connections {
-            if let Some(waiting @ Waiting::Acks { until, .. }) = &state.waiting {
-                let (reply, enough) = self.acknowledged(*id, waiting);
+        for (id, waiting) in self.waiting() {
+            if let Waiting::Acks { until, .. } = waiting {
+                let (reply, enough) = self.acknowledged(id, waiting);
                 if enough || until.is_some_and(&over) {
-                    done.push((*id, reply));
+                    done.push((id, reply));
                 }
             }
         }
@@ -444,17 +448,11 @@ impl Server {
     }
 
     pub(super) fn patience_ends(&self) -> Option<Duration> {
-        if self.waiters == 0 {
-            return None;
-        }
-        let until = |waiting: &Option<Waiting>| match waiting {
-            Some(Waiting::Acks { until, .. }) => *until,
+        let until = |(_, waiting): (_, &Waiting)| match waiting {
+            Waiting::Acks { until, .. } => *until,
             _ => None,
         };
-        self.connections
-            .values()
-            .filter_map(|state| until(&state.waiting))
-            .min()
+        self.waiting().filter_map(until).min()
     }
 
     /// Says in the stream that the master is there, and forgets replicas that have been silent for too long.
@@ -484,9 +482,9 @@ impl Server {
 
     /// Ends what others wait for or read here, since the role changes.
     pub(super) fn change_role(&mut self) {
-        let waiting: Vec<_> = (self.connections.iter())
-            .filter(|(_, state)| matches!(state.waiting, Some(Waiting::Acks { .. })))
-            .map(|(id, _)| *id)
+        let waiting: Vec<_> = (self.waiting())
+            .filter(|(_, waiting)| matches!(waiting, Waiting::Acks { .. }))
+            .map(|(id, _)| id)
             .collect();
         for id in waiting {
             self.answer(id, &Reply::error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"));
