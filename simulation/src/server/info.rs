@@ -47,11 +47,8 @@ impl Server {
                     info += "\r\n";
                 }
                 info += &format!("# {}{}\r\n", name[..1].to_uppercase(), &name[1..]);
-                info.extend(
-                    lines
-                        .iter()
-                        .map(|(name, value)| format!("{name}:{value}\r\n")),
-                );
+                let parts = lines.iter();
+                info.extend(parts.flat_map(|(name, value)| [name, ":", value.as_str(), "\r\n"]));
             }
         };
         let uptime = self.now.saturating_sub(self.started).as_secs();
