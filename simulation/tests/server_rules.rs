@@ -78,13 +78,17 @@ impl Pair {
     }
 }
 
-/// Two texts of one large number: of those that are read back as it, servers since 7.2 do not always write the shortest or the nearest.
+/// Two texts of one number that has a fraction beyond 1e15, or lies beyond 2^52: of those that are read back as it, servers since 7.2 do not
+/// always write the shortest or the nearest. Whole numbers up to there, as clocks are, are the same to the letter.
 fn same_number(one: &str, other: &str) -> bool {
     let number = |text: &str| {
         let (_, digits) = text.strip_prefix('$')?.split_once('|')?;
         digits.strip_suffix('|')?.parse::<f64>().ok()
     };
-    let large = number(one).filter(|number| number.abs() > 1e15);
+    let large = number(one).filter(|number| {
+        let size = number.abs();
+        size > 4_503_599_627_370_496.0 || size > 1e15 && number.fract() != 0.0
+    });
     large.is_some() && number(other) == large
 }
 
