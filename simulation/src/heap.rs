@@ -103,9 +103,9 @@ impl Own {
         self.end.get() != 0
     }
 
-    /// A block for a layout, if there is room.
+    /// A block for a layout, if this thread runs and there is room.
     fn take(&self, layout: Layout) -> Option<*mut u8> {
-        if layout.align() > ALIGNED {
+        if !self.runs() || layout.align() > ALIGNED {
             return None;
         }
         let (size, number) = class(layout);
