@@ -254,6 +254,9 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
     }
+    let output = run(dir.path(), &["report", "kept", "--scenario", "clam"]);
+    let told = "the run has no scenario `clam`; did you mean `calm`?";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
 }
 
 /// A hold of one client, in a file of its own.

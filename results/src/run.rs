@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::compare::Difference;
 use crate::measures::{Measures, Sweep};
+use crate::nearest::nearest;
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
@@ -501,12 +502,19 @@ impl Run {
         }
     }
 
-    /// The run with the scenarios of one name alone; `None` where it has none.
-    #[must_use]
-    pub fn only(mut self, scenario: &str) -> Option<Self> {
+    /// The run with the scenarios of one name alone.
+    ///
+    /// # Errors
+    /// It has none of that name; says which was meant, if one is like it.
+    pub fn only(mut self, scenario: &str) -> Result<Self, String> {
+        let names = self.scenarios.iter().map(|result| result.name.as_str());
+        if !names.clone().contains(&scenario) {
+            let meant = nearest(scenario, names);
+            return Err(format!("the run has no scenario `{scenario}`{meant}"));
+        }
         self.scenarios.retain(|result| result.name == scenario);
         let as_expected = self.scenarios.iter().all(|result| result.as_expected);
-        (!self.scenarios.is_empty()).then(|| Self {
+        Ok(Self {
             as_expected: Some(as_expected),
             audit: None,
             rows: Vec::new(),

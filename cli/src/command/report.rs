@@ -40,9 +40,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .join(" + ");
     let mut run = merge(runs, &name).map_err(exit::usage)?;
     if let Some(name) = &options.scenario {
-        run = run
-            .only(name)
-            .ok_or_else(|| exit::usage(format!("the run has no scenario `{name}`")))?;
+        run = run.only(name).map_err(exit::usage)?;
     }
     let exporter = by_name(&options.format)
         .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
