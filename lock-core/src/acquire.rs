@@ -2,6 +2,8 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
+
 use crate::clock::{Instant, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
@@ -75,8 +77,22 @@ pub(crate) async fn acquire_for(
         return Err(search.closed());
     }
     _waits = background.ticket();
-    // Apart, so that a call that finds the lock free is not as large as one that waits.
-    let ended = Box::pin(async {
+    let ended = waited(&mut search, lock, line).await;
+    ended.unwrap_or_else(|| match background.is_closed() {
+        true => Err(search.closed()),
+        false => Err(without_runtime(lock, search.how_certain())),
+    })
+}
+
+/// Waits until the search ends, or its client. Apart, so that a call that finds the lock free is not as large as one that waits;
+/// boxed here, so that waiting is compiled in this crate and not with each caller.
+fn waited<'a>(
+    search: &'a mut Search,
+    lock: &'a Arc<LockInner>,
+    line: Option<&'static dyn ServerLine>,
+) -> BoxFuture<'a, Option<Result<Guard, LockError>>> {
+    Box::pin(async move {
+        let background = &lock.client.background;
         let waits = async {
             match line {
                 Some(line) => search.wait_at_server(line).await,
@@ -90,10 +106,6 @@ pub(crate) async fn acquire_for(
             () = background.runtime_ended() => None,
             ended = waits => Some(ended),
         }
-    });
-    ended.await.unwrap_or_else(|| match background.is_closed() {
-        true => Err(search.closed()),
-        false => Err(without_runtime(lock, search.how_certain())),
     })
 }
 

@@ -9,6 +9,7 @@ mod rows;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use results::{
     run::{BenchRow, Comparison},
     secrets::redact,
@@ -248,13 +249,21 @@ pub struct BenchOutcome {
     pub warnings: Vec<String>,
 }
 
+/// A run under way.
+///
+/// Boxed, so that the measured cycle is compiled here: an `async fn` is compiled where it is awaited, as that crate is optimised.
+pub type Measuring<'a> = BoxFuture<'a, Result<BenchOutcome, SubjectError>>;
+
 /// Measures.
 ///
 /// # Errors
 /// An unknown subject or workload, a subject that does not take this target, or a target that does not answer at the very
 /// start. A target that dies later gives what was measured until then.
-pub async fn run(plan: &BenchPlan, hooks: &Hooks) -> Result<BenchOutcome, SubjectError> {
-    run_subjects(plan, subjects_of(plan)?, hooks).await
+pub fn run<'a>(plan: &'a BenchPlan, hooks: &'a Hooks) -> Measuring<'a> {
+    match subjects_of(plan) {
+        Ok(subjects) => run_subjects(plan, subjects, hooks),
+        Err(unknown) => Box::pin(async { Err(unknown) }),
+    }
 }
 
 fn subjects_of(plan: &BenchPlan) -> Result<Vec<Arc<dyn Subject>>, SubjectError> {
@@ -279,19 +288,27 @@ pub fn check_plan(plan: &BenchPlan) -> Result<(), SubjectError> {
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_subjects(
-    plan: &BenchPlan,
+pub fn run_subjects<'a>(
+    plan: &'a BenchPlan,
     subjects: Vec<Arc<dyn Subject>>,
-    hooks: &Hooks,
-) -> Result<BenchOutcome, SubjectError> {
-    run_at(plan, plan.placed(subjects), hooks).await
+    hooks: &'a Hooks,
+) -> Measuring<'a> {
+    run_at(plan, plan.placed(subjects), hooks)
 }
 
 /// Measures subjects in the same rounds, each at a place of its own.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_at(
+pub fn run_at<'a>(
+    plan: &'a BenchPlan,
+    measured: Vec<(Arc<dyn Subject>, Place)>,
+    hooks: &'a Hooks,
+) -> Measuring<'a> {
+    Box::pin(measure(plan, measured, hooks))
+}
+
+async fn measure(
     plan: &BenchPlan,
     measured: Vec<(Arc<dyn Subject>, Place)>,
     hooks: &Hooks,

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -48,10 +49,27 @@ pub enum ServeError {
 ///
 /// # Errors
 /// A malformed line or a broken stream; what was in flight is then unknown to the harness.
-pub async fn serve(
+pub fn serve(
     subject: Arc<dyn Subject>,
-    input: impl AsyncRead + Send + Unpin,
+    input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    compiled_here(subject, Box::new(input), Box::new(output))
+}
+
+/// Boxed, so that the load of a driver is compiled in this crate and not where it is awaited.
+fn compiled_here(
+    subject: Arc<dyn Subject>,
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    Box::pin(serve_all(subject, input, output))
+}
+
+async fn serve_all(
+    subject: Arc<dyn Subject>,
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
 ) -> Result<(), ServeError> {
     let (replies, lines) = mpsc::unbounded_channel();
     let writer = tokio::spawn(write(output, lines));

@@ -18,6 +18,7 @@ use cluster_config::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
     isolation,
 };
+use futures_util::future::BoxFuture;
 use results::history_file;
 use results::run::ScenarioResult;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -124,7 +125,15 @@ pub struct ScenarioRun {
 ///
 /// # Errors
 /// Servers or clients that could not be started, and files that could not be written.
-pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
+pub fn run_scenario<'a>(
+    plan: &'a Plan,
+    options: &'a RunOptions,
+) -> BoxFuture<'a, Result<ScenarioRun, RunError>> {
+    // Boxed, so that it is compiled in this crate and not where it is awaited.
+    Box::pin(run_and_judge(plan, options))
+}
+
+async fn run_and_judge(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
     match carried_out(plan, options).await? {
         None => Ok(nothing(plan)),
         Some((plan, recorded)) => blocking(|| {
@@ -149,7 +158,14 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Carries a plan out: what was recorded, and the plan with its rate settled. `None`: cancelled before anything was recorded.
-async fn carried_out(
+fn carried_out<'a>(
+    plan: &'a Plan,
+    options: &'a RunOptions,
+) -> BoxFuture<'a, Result<Option<(Plan, Recorded)>, RunError>> {
+    Box::pin(carry_out(plan, options))
+}
+
+async fn carry_out(
     plan: &Plan,
     options: &RunOptions,
 ) -> Result<Option<(Plan, Recorded)>, RunError> {

@@ -23,7 +23,7 @@ mod wire;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
 use self::cluster::Cluster;
@@ -181,7 +181,17 @@ pub(crate) struct Message {
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).
 ///
 /// `tls` where the target asks for it. Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
-pub(crate) async fn connect(
+///
+/// Boxed, so that connections are compiled in this crate and not with each user of it.
+pub(crate) fn connect<'a>(
+    target: &'a Target,
+    options: &'a ClientOptions,
+    tls: Option<Secure>,
+) -> BoxFuture<'a, Result<Vec<Arc<dyn Route>>, NodeError>> {
+    Box::pin(connect_to(target, options, tls))
+}
+
+async fn connect_to(
     target: &Target,
     options: &ClientOptions,
     tls: Option<Secure>,

@@ -8,6 +8,7 @@ mod steps;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
+use futures_util::future::BoxFuture;
 use results::secrets::{redact, redact_all};
 
 use super::PipeCost;
@@ -89,8 +90,11 @@ impl Conformity {
 }
 
 /// Tries a driver, step by step; `report` is called with each step as it is done.
-pub async fn conform(options: &ConformOptions, report: impl FnMut(&Step)) -> Conformity {
-    steps::Trial::new(options).run(report).await
+pub fn conform<'a>(
+    options: &'a ConformOptions,
+    report: impl FnMut(&Step) + Send + 'a,
+) -> BoxFuture<'a, Conformity> {
+    steps::Trial::new(options).run(Box::new(report))
 }
 
 impl ConformOptions {

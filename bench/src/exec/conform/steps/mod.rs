@@ -8,6 +8,7 @@ mod rules;
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::{
@@ -80,7 +81,15 @@ impl<'a> Trial<'a> {
         }
     }
 
-    pub(super) async fn run(mut self, mut report: impl FnMut(&Step)) -> Conformity {
+    /// Boxed, so that it is compiled here once, and not wherever it is awaited.
+    pub(super) fn run(
+        self,
+        report: Box<dyn FnMut(&Step) + Send + 'a>,
+    ) -> BoxFuture<'a, Conformity> {
+        Box::pin(self.all(report))
+    }
+
+    async fn all(mut self, mut report: Box<dyn FnMut(&Step) + Send + 'a>) -> Conformity {
         let mut rules = STEPS.iter();
         macro_rules! steps {
             ($($try:ident),*) => {
@@ -139,7 +148,7 @@ impl<'a> Trial<'a> {
         &mut self,
         (name, rule, remedy, paragraph): Rule,
         found: MaybeFound,
-        report: &mut impl FnMut(&Step),
+        report: &mut dyn FnMut(&Step),
     ) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
