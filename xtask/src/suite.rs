@@ -1,8 +1,9 @@
-//! Runs the tests: `cargo test` runs one program after another, while most of them wait for servers and leases; this runs as
-//! many programs at a time as there are processors, and shows what each printed in one piece, as `cargo test` does.
+//! Runs the tests: `cargo test` runs one program after another, while most of them wait for servers and leases; this runs
+//! several at a time, and shows what each printed in one piece, as `cargo test` does.
 
 use std::{
     collections::VecDeque,
+    env,
     io::{BufReader, Read, Seek},
     process::{Command, ExitStatus, Stdio},
     sync::{Mutex, mpsc},
@@ -16,7 +17,7 @@ use cargo_metadata::{Artifact, Message, TargetKind};
 use crate::report;
 
 /// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an error.
-const FIRST: [&str; 4] = ["kube", "lock_orders", "swarm", "conform"];
+const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
 /// A program of tests, or the tests in the documentation.
 struct Suite {
@@ -38,7 +39,8 @@ struct Done {
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<bool> {
     let suites = Mutex::new(build(arguments)?);
     let started = Instant::now();
-    let workers = thread::available_parallelism().map_or(1, usize::from);
+    // One more than processors: where all wait, one works.
+    let workers = thread::available_parallelism().map_or(1, usize::from) + 1;
     let (send, done) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -91,7 +93,7 @@ fn next(suites: &Mutex<VecDeque<Suite>>) -> Option<Suite> {
 
 /// The programs, built: first those that take longest.
 fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
-    let mut cargo = Command::new("cargo")
+    let mut cargo = cargo()
         .args([
             "test",
             "--no-run",
@@ -104,7 +106,7 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
     let messages = cargo.stdout.take().context("cargo has an output")?;
     let mut suites = VecDeque::new();
     // Another program is already running when its tests in the documentation are compiled: they wait for nothing else.
-    let mut docs = Command::new("cargo");
+    let mut docs = cargo();
     docs.args(["test", "--doc", "--no-fail-fast"])
         .args(arguments);
     suites.push_back(Suite {
@@ -134,6 +136,22 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
         suites.push_front(suite);
     }
     Ok(suites)
+}
+
+/// Cargo as from a shell. What `cargo run` told this program of its package would make build scripts run anew (that of `ring` asks for
+/// it), and with them the build of nearly everything; the next call from a shell once more.
+fn cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    for (name, _) in env::vars_os() {
+        let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if own
+            .iter()
+            .any(|own| name.as_encoded_bytes().starts_with(own.as_bytes()))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// How to run it, if it is a program of tests.
