@@ -167,14 +167,26 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         "none" => "appendonly = \"no\"".to_owned(),
         policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
     };
-    let _ = writeln!(text, "config = {{ {config} }}");
     let waits_for_all = subject.starts_with("lock-core") && drawn.has_replicas && drawn.chance(0.5);
+    let config = match waits_for_all && topology == "sentinel" && is_forgotten(seed) {
+        true => {
+            drawn.master_forgets_replicas();
+            format!("{config}, repl-timeout = 2, repl-ping-replica-period = 1")
+        }
+        false => config,
+    };
+    let _ = writeln!(text, "config = {{ {config} }}");
     // A move waits for no replica.
     drawn.servers_lose |= drawn.fails_over() && (!waits_for_all || drawn.moves);
     drawn.load(&mut text, &subject, waits_for_all);
     text.push_str(&drawn.faults);
     drawn.expect(&mut text);
     text
+}
+
+/// In one of four a master may forget its replicas. Decided apart, so that other seeds stay what they were.
+fn is_forgotten(seed: u64) -> bool {
+    StdRng::seed_from_u64(seed ^ 0x666f_7267_6f74).random_bool(0.25)
 }
 
 /// The kind that a subject has first; a plain lock where it is not known.
@@ -318,6 +330,21 @@ impl Drawn {
             self.faults,
             "\n[[faults]]\nat = \"{at}ms\"\n{lasts}fault = \"{fault}\"\non = \"{on}\"\n{with}"
         );
+    }
+
+    /// The replicas are cut off until master and sentinels count them no more; then the master with one client, when one of the others is
+    /// promoted. Who asks for the acknowledgements of those that are there gets a grant on both sides.
+    fn master_forgets_replicas(&mut self) {
+        let cut = "n2, n3 | n1, sentinels, clients";
+        self.fault_line(1_000, "for = \"4s\"\n", "partition", cut, "");
+        let others = (2..=self.clients).map(|number| format!(", client {number}"));
+        let cut = format!(
+            "n1, client 1 | n2, n3, sentinels{}",
+            others.collect::<String>()
+        );
+        // Before the first is over: the replicas hear nothing of their master in between.
+        self.fault_line(4_800, "for = \"5s\"\n", "partition", &cut, "");
+        self.servers_suffer = true;
     }
 
     /// Requests of the others come later: their names.

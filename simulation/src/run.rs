@@ -169,6 +169,10 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         ("yes", _) => Persistence::EverySecond,
         _ => Persistence::None,
     };
+    let seconds = |name| config(name).parse().ok().map(Duration::from_secs);
+    let usual = Settings::default();
+    let replication_timeout = seconds("repl-timeout").unwrap_or(usual.replication_timeout);
+    let replica_ping = seconds("repl-ping-replica-period").unwrap_or(usual.replica_ping);
     let master = plan
         .topology
         .names(Role::Master)
@@ -187,6 +191,8 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
         let settings = Settings {
             seed: random.random(),
             persistence,
+            replication_timeout,
+            replica_ping,
             cluster: membership.clone(),
             replica_of: (master.clone()).filter(|_| role == Role::Replica && !is_cluster),
             watch: watch.map(|master| Watch {

@@ -6,7 +6,6 @@ use super::{
     ConnectionId, Server,
     keyspace::Expiry,
     links::{LinkId, Purpose},
-    replication::TIMEOUT,
     reply::{Command, Reply},
     settings::{Address, Persistence},
 };
@@ -276,7 +275,10 @@ impl Server {
         };
         match following.link {
             None => self.dial_master(),
-            Some(link) if self.now.saturating_sub(following.heard_at) > TIMEOUT => {
+            Some(link)
+                if self.now.saturating_sub(following.heard_at)
+                    > self.settings.replication_timeout =>
+            {
                 self.hang_up(link);
                 self.lose_master();
             }
@@ -290,7 +292,10 @@ impl Server {
         let since = match (following.link, following.stage) {
             (None, _) => following.dialled_at,
             (Some(_), Stage::Online) => following.said_at,
-            (Some(_), _) => return Some(following.heard_at.min(self.now) + TIMEOUT + SECOND),
+            (Some(_), _) => {
+                let timeout = self.settings.replication_timeout;
+                return Some(following.heard_at.min(self.now) + timeout + SECOND);
+            }
         };
         Some(since.min(self.now) + SECOND)
     }

@@ -1,5 +1,7 @@
 //! What a server says of itself: TIME, COMMAND, CONFIG and INFO.
 
+use std::time::Duration;
+
 use super::{
     Server,
     command::{Spec, unknown_part, wrong_number},
@@ -128,6 +130,14 @@ impl Server {
                 "min-replicas-max-lag",
                 settings.min_replicas_max_lag_s.to_string(),
             ),
+            (
+                "repl-timeout",
+                settings.replication_timeout.as_secs().to_string(),
+            ),
+            (
+                "repl-ping-replica-period",
+                settings.replica_ping.as_secs().to_string(),
+            ),
             ("replica-priority", settings.priority.to_string()),
         ]
     }
@@ -176,6 +186,12 @@ impl Server {
             "min-replicas-max-lag" | "min-slaves-max-lag" => {
                 number.map(|number| settings.min_replicas_max_lag_s = number)
             }
+            "repl-timeout" => number
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| settings.replication_timeout = Duration::from_secs(seconds)),
+            "repl-ping-replica-period" | "repl-ping-slave-period" => number
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| settings.replica_ping = Duration::from_secs(seconds)),
             "replica-priority" | "slave-priority" => small.map(|number| settings.priority = number),
             "requirepass" => {
                 let password = String::from_utf8_lossy(value).into_owned();

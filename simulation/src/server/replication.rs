@@ -13,10 +13,6 @@ use super::{
 
 /// How much of the stream is kept for replicas that come back.
 const BACKLOG: usize = 1 << 20;
-/// How often replicas are told that nothing happened.
-const PING: Duration = Duration::from_secs(10);
-/// How long one end believes in the other without a word.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 const NOBODY: &str = "0000000000000000000000000000000000000000";
 
 /// The stream.
@@ -460,12 +456,15 @@ impl Server {
         if self.replicas_due().is_none_or(|due| self.now < due) {
             return;
         }
-        let silent = |replica: &Replica| self.now.saturating_sub(replica.heard_at) > TIMEOUT;
+        let silent = |replica: &Replica| self.now >= self.forgotten_at(replica);
         let gone: Vec<_> = (self.connections.iter())
             .filter(|(_, state)| state.replica.as_ref().is_some_and(silent))
             .map(|(id, _)| *id)
             .collect();
         gone.into_iter().for_each(|id| self.end(id));
+        if self.now < self.ping_at() {
+            return;
+        }
         if !self.is_replica() {
             let mut bytes = Vec::new();
             write_command(&["PING"], &mut bytes);
@@ -476,8 +475,19 @@ impl Server {
 
     pub(super) fn replicas_due(&self) -> Option<Duration> {
         // Without a backlog nobody was ever here.
-        let any = self.stream.backlog.is_some() && self.replicas().next().is_some();
-        any.then(|| self.stream.said_at.min(self.now) + PING)
+        self.stream.backlog.as_ref()?;
+        let forgotten = self.replicas().map(|replica| self.forgotten_at(replica));
+        Some(forgotten.min()?.min(self.ping_at()))
+    }
+
+    fn ping_at(&self) -> Duration {
+        self.stream.said_at.min(self.now) + self.settings.replica_ping
+    }
+
+    /// The first whole second in which it has been silent for longer than it may.
+    fn forgotten_at(&self, replica: &Replica) -> Duration {
+        let silent = replica.heard_at.min(self.now) + self.settings.replication_timeout;
+        Duration::from_secs(silent.as_secs() + 1)
     }
 
     /// Ends what others wait for or read here, since the role changes.

@@ -114,6 +114,10 @@ pub struct Settings {
     pub min_replicas: u32,
     /// How many seconds that is.
     pub min_replicas_max_lag_s: u64,
+    /// How long each end of a replication link believes in the other without a word (`repl-timeout`).
+    pub replication_timeout: Duration,
+    /// How often replicas are told that nothing happened (`repl-ping-replica-period`).
+    pub replica_ping: Duration,
     /// How eagerly it is made master; 0 is never.
     pub priority: u32,
     /// What may wait for a connection that listens.
@@ -136,6 +140,8 @@ impl Default for Settings {
             max_memory: 0,
             min_replicas: 0,
             min_replicas_max_lag_s: 10,
+            replication_timeout: Duration::from_secs(60),
+            replica_ping: Duration::from_secs(10),
             priority: 100,
             output_limit: OutputLimit::default(),
             max_clients: 10_000,
