@@ -40,7 +40,7 @@ seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many
 	$(CARGO) build --profile simulate --locked -p cli --no-default-features --features simulate
 	"$(TARGET)/simulate/locklab" --seed $(FROM) simulate --seeds $(SEEDS)
 
-past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a release build for each
+past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a minute of building for each
 	sh scripts/past-bugs.sh
 
 bench: setup ## Each lock on each topology, with a table of cycles and ratios; starts its servers, under 10 min on 2 cores after the build
