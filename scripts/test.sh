@@ -42,7 +42,7 @@ else
     # All of them, also when one fails: a second run costs more than the rest of this one.
     kept=$(mktemp -d)
     trap 'rm -rf "$kept"' EXIT
-    # Tests wait for servers and leases most of the time, so several for each processor: as many programs, and in each so many threads.
+    # Tests wait for servers and leases most of the time, so several for each processor: one program more than those, and in each as many threads.
     threads=$(getconf _NPROCESSORS_ONLN)
     # shellcheck disable=SC2086
     { RUST_TEST_THREADS=${RUST_TEST_THREADS:-$threads} cargo run --locked --quiet -p xtask -- test --locked --workspace $FEATURES 2>&1 && touch "$kept/passed"; } | tee "$kept/log"
