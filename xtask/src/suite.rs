@@ -93,7 +93,7 @@ fn next(suites: &Mutex<VecDeque<Suite>>) -> Option<Suite> {
 
 /// The programs, built: first those that take longest.
 fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
-    let mut cargo = cargo()
+    let mut build = cargo()
         .args([
             "test",
             "--no-run",
@@ -103,7 +103,7 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cargo cannot be started")?;
-    let messages = cargo.stdout.take().context("cargo has an output")?;
+    let messages = build.stdout.take().context("cargo has an output")?;
     let mut suites = VecDeque::new();
     // Another program is already running when its tests in the documentation are compiled: they wait for nothing else.
     let mut docs = cargo();
@@ -127,7 +127,7 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
             None => suites.push_back(suite),
         }
     }
-    let status = cargo.wait()?;
+    let status = build.wait()?;
     if !status.success() {
         bail!("the tests do not build ({status})");
     }
