@@ -468,7 +468,11 @@ impl Drawn {
             }
             15 => ("script-flush", node, String::new()),
             16 => ("client-kill", node, String::new()),
-            17 => ("client-pause", node, String::new()),
+            17 => {
+                // Sentinels are clients, too: what does not answer them for a second is down to them.
+                suffers |= topology == "sentinel";
+                ("client-pause", node, String::new())
+            }
             20 => {
                 suffers = true;
                 ("failover", "n1".to_owned(), String::new())

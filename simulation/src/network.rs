@@ -264,17 +264,14 @@ impl State {
             }
             return;
         };
-        let now = self.now();
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
         let there = Arc::clone(&of.ways[usize::from(to_server)].1);
-        let server = Arc::clone(&of.ways[1].1);
-        let mut link = self.links.get_mut(&of.ways[usize::from(to_server)]);
-        if let Some(link) = link.as_mut().filter(|link| link.cuts > 0) {
+        let link = self.links.get_mut(&of.ways[usize::from(to_server)]);
+        if let Some(link) = link.filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
-        let refuses = link.is_some_and(|link| link.refusals > 0);
         match &mut of.flows[usize::from(to_server)] {
             Flow::Free => {}
             Flow::Held(_, held) => return held.push(event),
@@ -297,19 +294,37 @@ impl State {
                 .or_default()
                 .push(event);
         }
+        self.hand_over(event);
+    }
+
+    /// Hands over what is at its machine.
+    fn hand_over(&mut self, event: Event) {
+        let now = self.now();
+        let Some((connection, to_server)) = event.of() else {
+            return;
+        };
+        let Some(of) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let there = Arc::clone(&of.ways[usize::from(to_server)].1);
+        let server = Arc::clone(&of.ways[1].1);
         if let Some(link) = of.link.filter(|_| !to_server) {
             return self.arrive_by_link(&there, link, event);
         }
         let host = self.hosts.get_mut(&*server);
         match event {
-            Event::Dial(_) => match host {
-                Some(host) if host.runs && !refuses => {
-                    let id = host.accept(connection);
-                    of.accepted = Some(id);
-                    self.send(connection, false, Event::Accepted(connection));
+            Event::Dial(_) => {
+                let link = self.links.get(&of.ways[1]);
+                let refuses = link.is_some_and(|link| link.refusals > 0);
+                match host {
+                    Some(host) if host.runs && !refuses => {
+                        let id = host.accept(connection);
+                        of.accepted = Some(id);
+                        self.send(connection, false, Event::Accepted(connection));
+                    }
+                    _ => self.send(connection, false, Event::Refused(connection)),
                 }
-                _ => self.send(connection, false, Event::Refused(connection)),
-            },
+            }
             Event::Request(_, bytes) => {
                 let Some(host) = host.filter(|host| host.runs) else {
                     return;
@@ -506,8 +521,9 @@ impl State {
     pub(crate) fn go_on(&mut self, name: &str) -> bool {
         if let Some(host) = self.hosts.get_mut(name) {
             host.is_stopped = false;
+            // It is at the machine: a link that was cut since then does not hold it, behind what came to the link later.
             for event in self.waiting.remove(name).unwrap_or_default() {
-                self.arrive(event);
+                self.hand_over(event);
             }
             self.tick(name);
         }

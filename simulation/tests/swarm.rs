@@ -85,8 +85,9 @@ fn say(report: &Report, began: Instant) {
 /// channel from before (13), and several locks as one were granted after the lease of a member had run out. They are kept as they
 /// were drawn, whatever a seed draws today; each was convicted with its fix taken out. The runs of 114, made smaller, and 1213 had no end: the kill of a
 /// client whose lock reports no events was never seen; of waiters that had left, each that was given back had two more given back. In 5670 the
-/// faults were wrong: a limit of memory whose end met a server that was stopped stayed for ever.
-const FIXED: [(u64, &str); 8] = [
+/// faults were wrong: a limit of memory whose end met a server that was stopped stayed for ever. In 38,324 the network was: what had come to a
+/// stopped server before its link was cut arrived behind what came later.
+const FIXED: [(u64, &str); 9] = [
     (13, include_str!("found/13.toml")),
     (114, include_str!("found/114.toml")),
     (664, include_str!("found/664.toml")),
@@ -95,6 +96,7 @@ const FIXED: [(u64, &str); 8] = [
     (2163, include_str!("found/2163.toml")),
     (3873, include_str!("found/3873.toml")),
     (5670, include_str!("found/5670.toml")),
+    (38_324, include_str!("found/38324.toml")),
 ];
 
 fn found_is_fixed() {
