@@ -267,9 +267,8 @@ impl State {
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
-        let there = Arc::clone(&of.ways[usize::from(to_server)].1);
-        let link = self.links.get_mut(&of.ways[usize::from(to_server)]);
-        if let Some(link) = link.filter(|link| link.cuts > 0) {
+        let way = &of.ways[usize::from(to_server)];
+        if let Some(link) = self.links.get_mut(way).filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
         match &mut of.flows[usize::from(to_server)] {
@@ -286,7 +285,8 @@ impl State {
             Flow::Loses | Flow::Lost => {}
         }
         // The kernel accepts for a process that is stopped.
-        let is_stopped = self.hosts.get(&*there).is_some_and(|host| host.is_stopped);
+        let there = &of.ways[usize::from(to_server)].1;
+        let is_stopped = (self.hosts.get(&**there)).is_some_and(|host| host.is_stopped);
         if is_stopped && !matches!(event, Event::Dial(_)) {
             return self
                 .waiting
@@ -306,11 +306,11 @@ impl State {
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
-        let there = Arc::clone(&of.ways[usize::from(to_server)].1);
-        let server = Arc::clone(&of.ways[1].1);
         if let Some(link) = of.link.filter(|_| !to_server) {
+            let there = Arc::clone(&of.ways[0].1);
             return self.arrive_by_link(&there, link, event);
         }
+        let server = Arc::clone(&of.ways[1].1);
         let host = self.hosts.get_mut(&*server);
         match event {
             Event::Dial(_) => {

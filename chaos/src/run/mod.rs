@@ -125,15 +125,7 @@ pub struct ScenarioRun {
 ///
 /// # Errors
 /// Servers or clients that could not be started, and files that could not be written.
-pub fn run_scenario<'a>(
-    plan: &'a Plan,
-    options: &'a RunOptions,
-) -> BoxFuture<'a, Result<ScenarioRun, RunError>> {
-    // Boxed, so that it is compiled in this crate and not where it is awaited.
-    Box::pin(run_and_judge(plan, options))
-}
-
-async fn run_and_judge(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
+pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioRun, RunError> {
     match carried_out(plan, options).await? {
         None => Ok(nothing(plan)),
         Some((plan, recorded)) => blocking(|| {
@@ -158,6 +150,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Carries a plan out: what was recorded, and the plan with its rate settled. `None`: cancelled before anything was recorded.
+///
+/// Boxed, so that it is compiled in this crate and not where it is awaited.
 fn carried_out<'a>(
     plan: &'a Plan,
     options: &'a RunOptions,

@@ -177,6 +177,7 @@ impl Server {
         let text = String::from_utf8_lossy(name).to_lowercase();
         let number = number::whole(value).and_then(|number| u64::try_from(number).ok());
         let small = number.and_then(|number| u32::try_from(number).ok());
+        let seconds = number.filter(|number| *number > 0).map(Duration::from_secs);
         let settings = &mut self.settings;
         let done = match text.as_str() {
             "maxmemory" => number.map(|number| settings.max_memory = number),
@@ -186,12 +187,10 @@ impl Server {
             "min-replicas-max-lag" | "min-slaves-max-lag" => {
                 number.map(|number| settings.min_replicas_max_lag_s = number)
             }
-            "repl-timeout" => number
-                .filter(|seconds| *seconds > 0)
-                .map(|seconds| settings.replication_timeout = Duration::from_secs(seconds)),
-            "repl-ping-replica-period" | "repl-ping-slave-period" => number
-                .filter(|seconds| *seconds > 0)
-                .map(|seconds| settings.replica_ping = Duration::from_secs(seconds)),
+            "repl-timeout" => seconds.map(|time| settings.replication_timeout = time),
+            "repl-ping-replica-period" | "repl-ping-slave-period" => {
+                seconds.map(|time| settings.replica_ping = time)
+            }
             "replica-priority" | "slave-priority" => small.map(|number| settings.priority = number),
             "requirepass" => {
                 let password = String::from_utf8_lossy(value).into_owned();
