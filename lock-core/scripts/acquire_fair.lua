@@ -41,6 +41,10 @@ if free then
     end
     left = ms
 end
+if waits and record and string.sub(redis.call('get', record) or '', 1, 1) == '0' then
+    -- Nobody waits for it any more: who gave it up gave its place up too, on another connection, and was faster.
+    return -3
+end
 -- The list decides about the order; the set alone would be no place.
 if waits and redis.call('lpos', queue, owner) then
     -- A beat knows better what is ahead.

@@ -3,8 +3,9 @@
 -- when each counts as waiting, here always by the server's clock. Each waits on the channel <channel>:<owner>.
 -- The offer is ours: "<owner> <server's ms> <grace in ms> <witness>", who was called last for a free lock, and somebody of ours who
 -- stood behind it then. RFairLock leaves a free lock to its head until the head's deadline, which may be minutes away.
--- A peer that was called comes and goes by its own scripts, which leave the offer as it is, and may be the head again when we look
--- next. But it queues again behind the witness; so only as long as the witness stands there it has surely not come.
+-- One of ours that is the head still has surely not come: whoever of us takes the lock, or queues while it is held, deletes the offer.
+-- A peer comes and goes by its own scripts, which leave the offer as it is, and may be the head again when we look next. But it queues
+-- again behind the witness; so only as long as the witness stands there it has surely not come.
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- A waiter that heard its call has so long to come; one for which nobody listened may be about to subscribe. A peer does that after it has
 -- taken its place, which took Redisson 390 ms after its start on a busy machine; ours listens before.
@@ -97,7 +98,7 @@ local function behind(head, ours)
     return '-'
 end
 
--- Calls the first in the line of a free lock, unless it is the one that asks. One that was called before a witness and did not come loses
+-- Calls the first in the line of a free lock, unless it is the one that asks. One that was called and has surely not come loses
 -- its place. Returns it and for how long the lock is kept for it. `there` are ours that stand in the line, or will when this script ends.
 local function call(now, publish, asker, there)
     while true do
@@ -108,7 +109,7 @@ local function call(now, publish, asker, there)
         local said = redis.call('get', offer) or ''
         local owner, since, grace, witness = string.match(said, '^(%S+) (%d+) (%d+) (%S+)$')
         local spent = owner == head and now - since
-        local proven = spent and redis.call('lpos', queue, witness)
+        local proven = spent and (ours(head) or redis.call('lpos', queue, witness))
         local other = not proven and behind(head, there)
         if proven and spent >= tonumber(grace) then
             leave(head)

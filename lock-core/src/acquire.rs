@@ -130,6 +130,8 @@ struct Search {
     failures: u32,
     /// When a place in the line was asked for, and the server's clock when it was given.
     placed: Option<(Instant, u64)>,
+    /// It had a place once, which somebody has to give up, whatever a later look says.
+    stands: bool,
     /// Others were let go first before the last look, until the time for that was over.
     held_back: bool,
 }
@@ -155,6 +157,7 @@ impl Search {
             looks: 0,
             failures: 0,
             placed: None,
+            stands: false,
             held_back: false,
         }
     }
@@ -162,6 +165,7 @@ impl Search {
     /// Goes on under a new identity; what the old one may have is given back in the background.
     fn start_anew(&mut self) {
         self.hold = self.hold.anew();
+        self.stands = false;
         self.open = Open::new(&self.hold, Giving::Undo);
     }
 
@@ -218,6 +222,7 @@ impl Search {
             }) => {
                 if self.hold.in_line.get() {
                     // From now on it may be given to this owner at any time.
+                    self.stands = true;
                     self.placed = Some((sent_at, server_us));
                 } else {
                     self.nothing_taken();
@@ -283,7 +288,7 @@ impl Search {
         // A waiter in a client's one place may be given the lock by a release.
         let line = self.hold.lock.form.line();
         let is_heir = self.hold.in_line.get() && line.is_some_and(|line| line.shares_place());
-        if !self.hold.unsettled.get() && !is_heir {
+        if !self.hold.unsettled.get() && !is_heir && !self.stands {
             self.open.close_all();
         }
     }
@@ -427,6 +432,15 @@ impl Search {
     /// Asks for a place in the line at the server and waits until it is called.
     async fn wait_at_server(&mut self, line: &'static dyn ServerLine) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
+        if client.returns.has(&self.hold) {
+            // What the same owner gives back takes its place in the line along: this one's, if it were there by then.
+            let ended = client.returns.ended(&self.hold);
+            if within(self.end, ended).await.is_none() {
+                let why = "what its owner had, or waited for, is still being given back";
+                let name = &self.hold.lock.names.key;
+                return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
+            }
+        }
         loop {
             // A search that starts anew is another owner.
             let hold = Arc::clone(&self.hold);
@@ -443,7 +457,13 @@ impl Search {
                         return Ok(guard);
                     }
                     match self.placed.take() {
-                        Some((sent_at, server_us)) => seat.placed(sent_at, server_us),
+                        Some((sent_at, server_us)) => {
+                            let left = match self.last {
+                                Seen::Taken { left } => left,
+                                _ => None,
+                            };
+                            seat.placed(sent_at, server_us, left);
+                        }
                         None => {
                             let pause = self.pause(client.options.poll_bound);
                             look_at = Some(Instant::now() + pause);

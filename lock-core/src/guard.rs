@@ -243,7 +243,8 @@ impl Guard {
     ///
     /// A lost answer is asked for again; the repetition is recognised. If no answer comes in time the error is
     /// `Unknown` and the client goes on giving it back in the background until an answer or the end of the lease.
-    /// `NotHeld` says that the server did not have this hold any more. Dropping the future leaves the release to the
+    /// `NotHeld` says that the server did not have this hold any more, or that it was [lost](Guard::is_lost) and an answer to its acquire
+    /// had been, too: what the server gives back then may have come late, after others had the lock. Dropping the future leaves the release to the
     /// background.
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.released = true;

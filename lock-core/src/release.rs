@@ -119,6 +119,13 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
                 open.close_all();
             }
             match given {
+                // A repetition of the acquire may have come after all, and taken what others had meanwhile.
+                Given::Freed | Given::Passed { .. } | Given::Kept
+                    if !how.valid && hold.unsettled.get() =>
+                {
+                    let why = "it was lost before, and what was given back may be a late repetition of its acquire";
+                    Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
+                }
                 Given::Freed | Given::Passed { .. } => Ok(Released::Freed),
                 Given::Kept => Ok(Released::StillHeld),
                 Given::Absent | Given::Inherited { .. } => {
@@ -184,7 +191,14 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     let may_come_late = !hold.has_records();
     let mut repeat =
         may_come_late && (hold.unsettled.get() || dropped && hold.durability != Durability::None);
-    let until = hold.server_until() + client.options.response_timeout;
+    // A place in the line may outlast the lease that was asked for by far; all would wait for its owner once.
+    let line = hold
+        .lock
+        .form
+        .line()
+        .filter(|_| giving != Giving::Release && hold.in_line.get());
+    let place = line.map_or(Duration::ZERO, |line| line.place_life());
+    let until = hold.server_until().max(Instant::now() + place) + client.options.response_timeout;
     let mut pause = Duration::from_millis(20);
     let mut first = true;
     client.turns.giving(&hold.lock);

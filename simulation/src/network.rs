@@ -4,6 +4,7 @@
 //! there in its order until that is over; nothing is lost out of the middle of a connection, and nothing overtakes within one.
 
 mod machine;
+mod trace;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -52,6 +53,8 @@ pub(crate) struct State {
     awaited: Option<Duration>,
     /// What messages are about, where a fault asks for that.
     roles: Option<Arc<Mutex<Roles>>>,
+    /// What clients and servers said to each other, where somebody wants to read it.
+    trace: Option<Vec<String>>,
 }
 
 /// The faults that act on a link now.
@@ -162,6 +165,7 @@ impl Network {
                 count: 0,
                 awaited: None,
                 roles,
+                trace: None,
             }),
             sooner: Notify::new(),
         })
@@ -213,6 +217,16 @@ impl Network {
 }
 
 impl State {
+    /// From now on keeps what clients and servers say to each other.
+    pub(crate) fn begin_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    /// What they have said since, a line each.
+    pub(crate) fn take_trace(&mut self) -> Vec<String> {
+        self.trace.take().unwrap_or_default()
+    }
+
     /// Since the run began.
     pub(crate) fn now(&self) -> Duration {
         self.now
@@ -340,6 +354,7 @@ impl State {
                     return self.execute_chosen(connection, wall, id);
                 }
                 while let Some(command) = command(&mut of.parsed) {
+                    trace::command(&mut self.trace, now, connection, &of.ways[1], &command);
                     host.server.execute(wall, id, &command);
                 }
                 self.flush(&server);
@@ -364,6 +379,7 @@ impl State {
             Event::Accepted(_) => of.turn(Phase::Open),
             Event::Refused(_) => of.turn(Phase::Refused),
             Event::Reply(_, bytes) => {
+                trace::heard(&mut self.trace, now, connection, &of.ways[0], &bytes);
                 of.received.extend(bytes);
                 of.wake();
             }
@@ -432,6 +448,7 @@ impl State {
                 self.flush(server);
                 self.send(connection, false, Event::Turned(connection, flow));
             }
+            trace::command(&mut self.trace, self.now, connection, &way, &command);
             if let Some(host) = self.hosts.get_mut(&**server) {
                 host.server.execute(wall, id, &command);
             }
@@ -477,6 +494,9 @@ impl State {
         let asked = host.asked();
         let timer = host.timer(now);
         for (connection, bytes) in ready {
+            if let Some(of) = self.connections.get(&connection) {
+                trace::reply(&mut self.trace, now, connection, &of.ways[0], &bytes);
+            }
             self.send(connection, false, Event::Reply(connection, bytes));
         }
         for connection in ended {

@@ -64,25 +64,28 @@ pub struct Outcome {
     pub unknown: Vec<String>,
     /// Where it was asked for: the shortest history that convicts, step by step.
     pub sequence: Option<Sequence>,
+    /// Where it was asked for: what clients and servers said to each other, a line for each message.
+    pub trace: Vec<String>,
 }
 
 /// Carries a plan out. The same plan gives the same outcome, as long as the process and the thread were the same before:
 /// [`swarm`](crate::swarm) sees to that. They are of no use afterwards.
 ///
-/// A conviction is proven, by the shortest history that convicts, if `prove` says so: that takes longer than the run.
+/// `in_full`: with what clients and servers said, and a conviction with its proof, the shortest history that convicts: that takes longer than
+/// the run.
 ///
 /// # Errors
 /// A subject that is unknown or cannot be connected.
-pub fn run(plan: &Plan, prove: bool) -> Result<Outcome, SubjectError> {
+pub fn run(plan: &Plan, in_full: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
     system::enter(plan.seed);
     let runtime = system::runtime();
-    let recorded = runtime.block_on(record(plan, subject));
+    let recorded = runtime.block_on(record(plan, subject, in_full));
     system::leave();
     // What is left goes with the process.
     std::mem::forget(runtime);
     let recorded = recorded?;
-    Ok(judged(plan, recorded, prove))
+    Ok(judged(plan, recorded, in_full))
 }
 
 struct Recorded {
@@ -90,9 +93,14 @@ struct Recorded {
     faults: Vec<FaultSpan>,
     incomplete: Vec<String>,
     simulated: Duration,
+    trace: Vec<String>,
 }
 
-async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, SubjectError> {
+async fn record(
+    plan: &Plan,
+    subject: Arc<dyn Subject>,
+    in_full: bool,
+) -> Result<Recorded, SubjectError> {
     let began = Instant::now();
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x6e65_7477_6f72_6b00);
     let asks = |fault: &FaultSpec| fault.with.contains_key("during");
@@ -104,6 +112,9 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, Subj
         roles.clone(),
     );
     let carrier = tokio::spawn(Arc::clone(&network).carry());
+    if in_full {
+        network.with(State::begin_trace);
+    }
     network.with(State::begin);
     if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&plan.topology.kind) {
         tokio::time::sleep(SETTLES).await;
@@ -125,7 +136,7 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, Subj
     clients.start().await?;
     let over = watch::Sender::new(false);
     let scene = Arc::new(Scene {
-        network,
+        network: Arc::clone(&network),
         clients: Arc::clone(&clients),
         topology: plan.topology.clone(),
         locks: plan.load.locks.clone(),
@@ -152,6 +163,7 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>) -> Result<Recorded, Subj
         faults,
         incomplete,
         simulated: began.elapsed(),
+        trace: network.with(State::take_trace),
     })
 }
 
@@ -284,6 +296,7 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
         report,
         faults: result.faults,
         simulated: recorded.simulated,
+        trace: recorded.trace,
     }
 }
 

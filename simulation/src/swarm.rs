@@ -60,6 +60,8 @@ pub struct SeedReport {
     pub met: Vec<(Met, u64)>,
     /// The lines of its history, where they are wanted.
     pub history: Vec<String>,
+    /// And what clients and servers said to each other in it.
+    pub trace: Vec<String>,
     /// Of a conviction, where it is wanted: the shortest history that convicts, as a diagram for Mermaid.
     pub diagram: Option<String>,
 }
@@ -97,6 +99,7 @@ impl SeedReport {
             verdicts: outcome.report.verdicts.clone(),
             met: met(&outcome.history).into_iter().collect(),
             history: lines.map(|line| line.to_json()).collect(),
+            trace: outcome.trace.clone(),
             diagram: outcome.sequence.as_ref().map(Sequence::mermaid),
         }
     }

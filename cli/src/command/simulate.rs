@@ -25,7 +25,7 @@ const TRIES: u32 = 200;
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seeds to run, from --seed or 1 on [default: 1000; with --seed or --history 1]
+    /// Seeds to run, from --seed or 1 on [default: 1000; with --seed, --history or --trace 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// Runs at a time
@@ -43,6 +43,9 @@ pub(crate) struct Options {
     /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone gives it again
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Write what clients and servers of the first seed said to each other, a line for each message, with the time of the run
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print the first seed as a scenario for `locklab chaos`, and run nothing
     #[arg(long)]
     scenario: bool,
@@ -70,7 +73,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         bench::subjects::find(subject).map_err(exit::usage)?;
     }
     let first = terminal.common.seed.unwrap_or(1);
-    let one = terminal.common.seed.is_some() || options.history.is_some();
+    let in_full = options.history.is_some() || options.trace.is_some();
+    let one = terminal.common.seed.is_some() || in_full;
     let count = options.seeds.unwrap_or(if one { 1 } else { 1000 });
     if options.scenario {
         terminal.result(&scenario(first, &wanted));
@@ -78,23 +82,26 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let bar = terminal.bar(count, "seeds");
     let began = Instant::now();
-    let mut lines = None;
+    let mut first_one = None;
     let report = swarm::run(
         first..first.saturating_add(count),
         usize::from(options.jobs),
         &wanted,
-        options.history.as_ref().map(|_| first),
+        in_full.then_some(first),
         |seed| {
-            if seed.seed == first && options.history.is_some() {
-                lines = Some(seed.history.join("\n") + "\n");
+            if seed.seed == first && in_full {
+                first_one = Some((seed.history.clone(), seed.trace.clone()));
             }
             bar.inc(1);
         },
     )?;
     let elapsed_s = began.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    if let (Some(path), Some(lines)) = (&options.history, lines) {
-        files::write(path, lines).map_err(exit::usage)?;
+    let (history, trace) = first_one.unwrap_or_default();
+    for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
+        if let Some(path) = path {
+            files::write(path, lines.join("\n") + "\n").map_err(exit::usage)?;
+        }
     }
     if terminal.common.json {
         terminal.json(&document(&report, elapsed_s))?;

@@ -94,6 +94,10 @@ impl Form for Fair {
 }
 
 impl ServerLine for Fair {
+    fn place_life(&self) -> Duration {
+        PLACE
+    }
+
     fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec {
         ChannelSpec::Pattern(format!("{}:{client}:*", escaped(&names.channel)))
     }

@@ -273,6 +273,8 @@ pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     fn shares_place(&self) -> bool {
         self.successors() > 0
     }
+    /// For how long a place lasts that nobody gives back, as far as that is its client's to say.
+    fn place_life(&self) -> Duration;
     /// Where a client hears who was called, all its owners in one place.
     fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec;
     /// Where one owner hears it, if `channel_spec` is a pattern and there are none.

@@ -141,6 +141,10 @@ impl ServerLine for Queued {
         SUCCESSORS
     }
 
+    fn place_life(&self) -> Duration {
+        ALIVE
+    }
+
     fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec {
         ChannelSpec::Channel(format!("{}:{client}", line(names)))
     }

@@ -67,13 +67,13 @@ impl Handoff {
             Given::Passed { token } | Given::Inherited { token } => {
                 // Before the first one leaves, so that the second need not ask.
                 if let Some(second) = self.said.get(1) {
-                    queue.placed(&second.owner);
+                    queue.placed(&second.owner, None);
                 }
                 if !queue.call(&first.owner, token, first.lease, Some(sent_at)) {
                     give_back(&self.holds[0], Giving::Undo);
                 }
             }
-            Given::Freed => queue.placed(&first.owner),
+            Given::Freed => queue.placed(&first.owner, None),
             Given::Kept | Given::Absent => {}
         }
     }

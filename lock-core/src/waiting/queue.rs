@@ -55,6 +55,8 @@ struct State {
     started: bool,
     subscribed: bool,
     stamp: Option<Stamp>,
+    /// When to look sooner than by the next heartbeat, since somebody new was told that nothing would say so.
+    look_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -259,10 +261,11 @@ impl Seat {
         !self.queue.line.shares_place() || self.queue.state.lock().first().is_some_and(asks)
     }
 
-    /// The server has said, to a question that was sent at `sent_at`, that there is a place.
-    pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64) {
+    /// The server has said, to a question that was sent at `sent_at`, that there is a place, and for how long the lock is another's.
+    pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64, left: Option<Duration>) {
         self.queue.state.lock().stamp = Some(Stamp { sent_at, server_us });
-        self.queue.placed(&self.owner);
+        let look_at = Instant::now() + until_heartbeat(left);
+        self.queue.placed(&self.owner, Some(look_at));
         let lock = &self.queue.lock;
         let route = &lock.servers.routes()[0];
         if self.subscription.is_none()
@@ -328,9 +331,11 @@ impl WaitQueue {
     }
 
     /// The server has said that an owner has a place; from now on its client's heartbeats name it.
-    pub(crate) fn placed(self: &Arc<Self>, owner: &str) {
+    /// Another look than by the next heartbeat is due at `look_at`.
+    pub(crate) fn placed(self: &Arc<Self>, owner: &str, look_at: Option<Instant>) {
         let start = {
             let mut state = self.state.lock();
+            state.look_at = [state.look_at, look_at].into_iter().flatten().min();
             state.each(owner, |waiter| waiter.standing = Standing::Placed);
             !std::mem::replace(&mut state.started, true)
         };
@@ -360,7 +365,12 @@ impl WaitQueue {
         let mut heartbeat_at = Instant::now() + pause;
         let mut missing = Vec::new();
         loop {
-            let waits = self.state.lock().waiters.values().any(Waiter::is_placed);
+            let waits = {
+                let mut state = self.state.lock();
+                let look_at = state.look_at.take();
+                heartbeat_at = look_at.map_or(heartbeat_at, |at| at.min(heartbeat_at));
+                state.waiters.values().any(Waiter::is_placed)
+            };
             let wake = if waits {
                 heartbeat_at
             } else {
@@ -512,14 +522,7 @@ impl WaitQueue {
                 }
             }
         }
-        match heartbeat.left {
-            // Nobody is called when a lease ends: the first who asks after that calls the next.
-            Some(left) => {
-                let slack = Duration::from_micros(rand::random_range(1_000..10_000));
-                HEARTBEAT.min(left + slack)
-            }
-            None => HEARTBEAT,
-        }
+        until_heartbeat(heartbeat.left)
     }
 
     /// Tells a waiter. News for another is none of ours: a waiter that left while it was called gives back by itself.
@@ -574,6 +577,15 @@ impl WaitQueue {
         });
         others > 0
     }
+}
+
+/// When to send the next heartbeat if the lock is another's for so long. Nobody is called when a lease ends: the first who asks after
+/// that calls the next.
+fn until_heartbeat(left: Option<Duration>) -> Duration {
+    left.map_or(HEARTBEAT, |left| {
+        let slack = Duration::from_micros(rand::random_range(1_000..10_000));
+        HEARTBEAT.min(left + slack)
+    })
 }
 
 /// Completes when the subscription has come or gone, and says which; never if there is none.
