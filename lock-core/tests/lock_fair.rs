@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Wait};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Wait};
 use lock_support::Relay;
 use support::{
     PATIENCE, Server,
@@ -265,6 +265,76 @@ async fn the_dead_of_ours_leave_a_line_to_peers_when_a_place_ends_and_take_nobod
     for waiter in ours {
         waiter.abort();
     }
+}
+
+/// A dead one of ours that is called for a free lock and does not come loses its place long before that ends, also where nobody stands
+/// behind it: by those who only try, and by those who wait for less than it has to come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stays_for_a_moment_passes_over_the_dead_of_ours() {
+    for wait in [Wait::Try, Wait::AtMost(30 * MS)] {
+        let server = Server::start(&[]);
+        let relay = Relay::start(server.address()).await;
+        let dying = client(&relay.url()).await;
+        let dying = dying.lock(Kind::Fair, "q").expect("a good name");
+        let ours = lock(&server).await;
+        let guard = ours.acquire_with(patient()).await.expect("free");
+        let waiter = tokio::spawn(async move { dying.acquire_with(patient()).await });
+        waits(&server, 1);
+        relay.black_hole();
+        guard.release().await.expect("held");
+        let dead = line(&server).remove(0);
+        let ends_ms = deadline_ms(&server, &dead);
+        let moment = patient().wait(wait);
+        let guard = loop {
+            assert!(now_ms() < ends_ms, "{wait:?}: its place had to end first");
+            match ours.acquire_with(moment.clone()).await {
+                Ok(guard) => break guard,
+                Err(error) => assert!(error.kind() == ErrorKind::Busy, "{error}"),
+            }
+        };
+        assert!(!line(&server).contains(&dead));
+        guard.release().await.expect("held");
+        waiter.abort();
+    }
+}
+
+/// An owner that asks again queues again: its old place is given up for as long as that lasts, beyond the lease that was asked for, and
+/// an acquire that comes after its own undo takes none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gave_up_leaves_no_place_to_its_next_acquire() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let options = ClientOptions::default().response_timeout(200 * MS);
+    let target = relay.url().parse().expect("a good URL");
+    let leaving = Client::connect(&target, options).await.expect("it answers");
+    let leaving = leaving.lock(Kind::Fair, "q").expect("a good name");
+    let short = patient()
+        .owner(Owner::numbered(7))
+        .lease(Lease::Fixed(100 * MS));
+    let ours = lock(&server).await;
+    let guard = ours.acquire_with(patient()).await.expect("free");
+    let waiter = tokio::spawn({
+        let (lock, short) = (leaving.clone(), short.clone());
+        async move { lock.acquire_with(short).await }
+    });
+    waits(&server, 1);
+    relay.black_hole();
+    waiter.abort();
+    let ends_ms = deadline_ms(&server, &line(&server)[0]);
+    let behind = tokio::spawn(async move { ours.acquire_with(patient()).await });
+    waits(&server, 2);
+    // Lease, answer and drift are over by then; and what was under way is lost.
+    tokio::time::sleep(500 * MS).await;
+    server.ok(&["CLIENT", "KILL", "TYPE", "normal"]);
+    relay.heal();
+    let again = tokio::spawn(async move { leaving.acquire_with(short).await });
+    guard.release().await.expect("held");
+    let guard = behind.await.expect("no panic").expect("its turn");
+    assert!(now_ms() < ends_ms, "the old place had to end first");
+    assert!(!again.is_finished(), "it had the old place");
+    guard.release().await.expect("held");
+    let guard = again.await.expect("no panic").expect("its turn");
+    guard.release().await.expect("held");
 }
 
 /// A peer takes its place before it subscribes, and one that has just started is slow to do so: it keeps its turn that long.

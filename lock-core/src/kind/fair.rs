@@ -14,8 +14,8 @@ use crate::topology::{Message, Request, Script, What};
 
 /// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
 /// peer whose clock is ahead by more evicts us, and we queue again; one that finds a dead place of ours at the head of a free lock waits for
-/// so long. So do those of ours who only try: none of them stands in the line, so none can tell a head that never came from a peer's that
-/// came and is back.
+/// so long. Ours pass it over as soon as it did not come when it was called, those who only try, too. A dead peer is passed over by those
+/// of ours who stand behind it alone: others could not tell it from one that came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
 static ACQUIRE: Counting = counting!("acquire_fair", "fair");
