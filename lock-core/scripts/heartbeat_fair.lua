@@ -37,7 +37,7 @@ else
 end
 local answer = {now, left, head or '', free}
 for i = 3, #ARGV do
-    if absent[ARGV[i]] then
+    if absent[ARGV[i]] or passed[ARGV[i]] then
         answer[#answer + 1] = i - 2
     end
 end

@@ -432,7 +432,7 @@ impl Search {
     /// Asks for a place in the line at the server and waits until it is called.
     async fn wait_at_server(&mut self, line: &'static dyn ServerLine) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
-        if client.returns.has(&self.hold) {
+        if !line.shares_place() && client.returns.has(&self.hold) {
             // What the same owner gives back takes its place in the line along: this one's, if it were there by then.
             let ended = client.returns.ended(&self.hold);
             if within(self.end, ended).await.is_none() {

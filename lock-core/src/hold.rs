@@ -118,6 +118,8 @@ struct State {
     phase: Phase,
     token: Option<u64>,
     sent_at: Instant,
+    /// When what set the lease that stands now was sent.
+    counts_from: Instant,
     granted_lease: Duration,
     valid_until: Instant,
     /// No request that could extend the hold on a server does so beyond this.
@@ -172,6 +174,7 @@ impl Hold {
                 phase: Phase::Asked,
                 token: None,
                 sent_at: now,
+                counts_from: now,
                 granted_lease: lease,
                 valid_until: now,
                 server_until: now,
@@ -303,6 +306,7 @@ impl Hold {
         state.phase = Phase::Held;
         state.token = token;
         state.sent_at = sent_at;
+        state.counts_from = sent_at;
         state.granted_lease = lease;
         state.valid_until = until;
         true
@@ -315,7 +319,11 @@ impl Hold {
         if state.phase != Phase::Held {
             return false;
         }
-        state.valid_until = state.valid_until.max(valid_until(sent_at, lease));
+        let until = valid_until(sent_at, lease);
+        if until > state.valid_until {
+            state.valid_until = until;
+            state.counts_from = sent_at;
+        }
         if by_watchdog {
             let sent_at = sent_at.std();
             tell(&mut state, GuardEvent::Extended { lease, sent_at });
@@ -367,6 +375,11 @@ impl Hold {
 
     pub(crate) fn sent_at(&self) -> Instant {
         self.state.lock().sent_at
+    }
+
+    /// From when on the lease that stands now counts: its grant or its last extension.
+    pub(crate) fn counts_from(&self) -> Instant {
+        self.state.lock().counts_from
     }
 
     pub(crate) fn granted_lease(&self) -> Duration {

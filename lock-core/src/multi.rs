@@ -143,8 +143,7 @@ impl MultiLock {
         }
         match error {
             None => {
-                let sent_at = held.iter().map(|guard| guard.hold().sent_at()).min();
-                let sent_at = sent_at.expect("a set has members");
+                let sent_at = counts_from(&held);
                 self.whole(held, sent_at, end).await
             }
             // A try does not tell what passes from what does not; waiting in order will.
@@ -158,7 +157,6 @@ impl MultiLock {
     /// Waits for one member after the other. A waiter holds only what comes before in the order that all have.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
-        let mut sent_at = Instant::now();
         for lock in &self.members {
             let asked_at = Instant::now();
             let patience = match held.is_empty() {
@@ -170,10 +168,7 @@ impl MultiLock {
             let most = most.map(|most| most.max(Duration::from_millis(1)));
             let wait = most.map_or(Wait::Forever, Wait::AtMost);
             match lock.acquire_with(how.clone().wait(wait)).await {
-                Ok(guard) => {
-                    sent_at = guard.hold().sent_at();
-                    held.push(guard);
-                }
+                Ok(guard) => held.push(guard),
                 Err(error) => {
                     // What is over before the time was is not waited for.
                     let waited = most.is_some_and(|most| asked_at.elapsed() >= most);
@@ -181,6 +176,8 @@ impl MultiLock {
                 }
             }
         }
+        // Those that came first may have been renewed since, and not just now.
+        let mut sent_at = counts_from(&held);
         if let Lease::Fixed(lease) = how.lease {
             sent_at = Instant::now();
             let extended = join_all(held.iter().map(|guard| guard.extend(lease)));
@@ -230,6 +227,12 @@ impl MultiLock {
 /// Where a lock stands in the order that all clients have, as long as they name the servers alike.
 fn place(lock: &Lock) -> (&str, &str) {
     (lock.inner.client.set(), lock.name())
+}
+
+/// The first moment from which one of their leases counts.
+fn counts_from(held: &[Guard]) -> Instant {
+    let from = held.iter().map(|guard| guard.hold().counts_from()).min();
+    from.expect("a set has members")
 }
 
 fn is_over(end: Option<Instant>) -> bool {
@@ -298,7 +301,8 @@ impl MultiGuard {
         MultiGuard { members, sent_at }
     }
 
-    /// From when on every fixed lease counts: before the attempt was sent that got the last member, or that set all leases anew.
+    /// From when on every lease counts that stood when all were held: before the first of those was sent that got a member, renewed it, or
+    /// set all leases anew.
     pub fn sent_at(&self) -> time::Instant {
         self.sent_at.std()
     }

@@ -90,12 +90,15 @@ fn say(report: &Report, began: Instant) {
 ///
 /// In fair lines an owner that asked again found an old place of its own, and passed others: of an acquire that came after its undo
 /// (46,816), that could not be undone until its lease was over (31,396), or that failed once it had its place (21,430). In 2126 callers
-/// of short waits, one after the other, were never told that a dead waiter had not come. In 13,432 the release of a lost hold said ok: a late
+/// of short waits, one after the other, were never told that a dead waiter had not come; the first remedy let a waiter be passed over by its
+/// own heartbeat, which came a moment after its client had subscribed (1008). In 60,049 several locks as one said that they were held since
+/// the last of them was. In 13,432 the release of a lost hold said ok: a late
 /// repetition of its acquire had taken the lock after others.
-const FIXED: [(u64, &str); 14] = [
+const FIXED: [(u64, &str); 16] = [
     (13, include_str!("found/13.toml")),
     (114, include_str!("found/114.toml")),
     (664, include_str!("found/664.toml")),
+    (1008, include_str!("found/1008.toml")),
     (1213, include_str!("found/1213.toml")),
     (1257, include_str!("found/1257.toml")),
     (2126, include_str!("found/2126.toml")),
@@ -107,6 +110,7 @@ const FIXED: [(u64, &str); 14] = [
     (31_396, include_str!("found/31396.toml")),
     (38_324, include_str!("found/38324.toml")),
     (46_816, include_str!("found/46816.toml")),
+    (60_049, include_str!("found/60049.toml")),
 ];
 
 fn found_is_fixed() {
