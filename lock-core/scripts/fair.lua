@@ -8,8 +8,8 @@
 -- again behind the witness; so only as long as the witness stands there it has surely not come.
 local lock, queue, deadlines, offer, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- A waiter that heard its call has so long to come; one for which nobody listened may be about to subscribe, which it does after it has
--- taken its place: ours from 20 ms away had a connection for that 130 ms later, Redisson on a busy machine 390 ms after its start.
-local HEARD_MS, UNHEARD_MS = 1000, 500
+-- taken its place: ours from 25 ms away, without a connection for that yet, 200 ms later; Redisson on a busy machine 390 ms after its start.
+local HEARD_MS, UNHEARD_MS, UNHEARD_PEER_MS = 1000, 250, 500
 -- A peer that takes the lock by RFairLock's scripts, or gives up by them, takes its wait from the deadline of each that stays: 300 s if
 -- its caller names no other, here up to an hour. We take nothing from anybody. So one of ours needs so much in hand for each peer that is ahead
 -- of it, and nothing for ours; at the head it has what a place lasts, and leaves a peer no longer than that if its client dies.
@@ -140,7 +140,7 @@ local function call(now, publish, asker, there)
             if gone == string.sub(head, 1, 36) and not told then
                 passed[head] = leave(head) > 0
             else
-                grace = (told or heard) and HEARD_MS or UNHEARD_MS
+                grace = (told or heard) and HEARD_MS or ours(head) and UNHEARD_MS or UNHEARD_PEER_MS
                 redis.call('set', offer, string.format('%s %.0f %d %s', head, now, grace, other), 'px', 10 * HEARD_MS)
                 return head, grace
             end

@@ -16,7 +16,7 @@ const PLACE_MS: u64 = 30_000;
 const KEPT_MS: u64 = 86_400_000;
 /// How long the scripts wait for somebody who was called.
 const HEARD_MS: u64 = 1000;
-const UNHEARD_MS: u64 = 500;
+const UNHEARD_MS: u64 = 250;
 
 /// The scripts, perhaps with something taken away.
 #[derive(Debug, Clone)]
