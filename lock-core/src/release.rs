@@ -69,16 +69,17 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        for route in 0..64 {
-            if self.routes >> route & 1 == 1 {
-                let (hold, giving) = (Arc::clone(&self.hold), self.giving);
-                let client = self.hold.client();
-                let under_way = client.returns.begin(&self.hold);
-                client.background.spawn(async move {
-                    compensate(&hold, giving, route).await;
-                    drop(under_way);
-                });
-            }
+        // Mostly there are none.
+        while self.routes != 0 {
+            let route = self.routes.trailing_zeros() as usize;
+            self.close(route);
+            let (hold, giving) = (Arc::clone(&self.hold), self.giving);
+            let client = self.hold.client();
+            let under_way = client.returns.begin(&self.hold);
+            client.background.spawn(async move {
+                compensate(&hold, giving, route).await;
+                drop(under_way);
+            });
         }
     }
 }

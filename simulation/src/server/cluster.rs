@@ -136,13 +136,23 @@ impl Cluster {
 
     /// Ranges of slots of one node.
     fn ranges(&self, of: usize) -> Vec<(u16, u16)> {
+        // Mostly all of a stretch are somebody's, and one look tells.
+        const STRETCH: u16 = 256;
+        let of = of as u8;
         let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for (slot, owner) in (0..).zip(&self.slots) {
-            if usize::from(*owner) == of {
-                match ranges.last_mut() {
-                    Some((_, to)) if *to + 1 == slot => *to = slot,
-                    _ => ranges.push((slot, slot)),
-                }
+        let mut add = |from: u16, to: u16| match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == from => *last = to,
+            _ => ranges.push((from, to)),
+        };
+        let stretches = self.slots.chunks(STRETCH.into());
+        for (first, stretch) in (0..).step_by(STRETCH.into()).zip(stretches) {
+            if *stretch == [of; STRETCH as usize] {
+                add(first, first + STRETCH - 1);
+            } else if stretch.contains(&of) {
+                let slots = (first..).zip(stretch);
+                slots
+                    .filter(|(_, owner)| **owner == of)
+                    .for_each(|(slot, _)| add(slot, slot));
             }
         }
         ranges
