@@ -31,8 +31,21 @@ impl Driver {
     /// Starts one that has not been greeted; `None`, said loudly, where its language is not on this machine.
     fn start(program: &str, args: &[&str]) -> Option<Self> {
         let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers");
-        if program == "java" && !compiled(&dir) {
-            skipped("there is no javac");
+        let compiler = match program {
+            "java" => compiled(
+                &JAVA_COMPILED,
+                &dir,
+                &["javac", "-d", CLASSES, "Scripted.java", JAVA_SDK],
+            ),
+            _ if program == GO.0 => compiled(
+                &GO_COMPILED,
+                &dir,
+                &["go", "build", "-C", "sdk-go", "-o", GO.0, "."],
+            ),
+            _ => Ok(()),
+        };
+        if let Err(compiler) = compiler {
+            skipped(&format!("there is no {compiler}"));
             return None;
         }
         let mut command = Command::new(program);
@@ -114,27 +127,35 @@ impl Drop for Driver {
     }
 }
 
-/// Compiles the driver in Java once; false where there is no compiler.
-fn compiled(dir: &Path) -> bool {
-    static COMPILED: OnceLock<bool> = OnceLock::new();
-    *COMPILED.get_or_init(|| {
-        let mut javac = Command::new("javac");
-        javac
+static JAVA_COMPILED: OnceLock<bool> = OnceLock::new();
+static GO_COMPILED: OnceLock<bool> = OnceLock::new();
+
+/// Compiles a driver once, however long that takes where the compiler has nothing in store; the compiler's name where there is none.
+fn compiled(
+    done: &OnceLock<bool>,
+    dir: &Path,
+    command: &[&'static str],
+) -> Result<(), &'static str> {
+    let there = done.get_or_init(|| {
+        let compiler = Command::new(command[0])
             .current_dir(dir)
-            .args(["-d", CLASSES, "Scripted.java"]);
-        javac.arg("../../../drivers/sdk/java/LocklabDriver.java");
-        let Ok(status) = javac.status() else {
-            return false;
-        };
-        assert!(status.success(), "Scripted.java does not compile");
-        true
-    })
+            .args(&command[1..])
+            .status();
+        let status = compiler.ok();
+        assert!(
+            status.is_none_or(|status| status.success()),
+            "{command:?} fails"
+        );
+        status.is_some()
+    });
+    there.then_some(()).ok_or(command[0])
 }
 
 const PYTHON: (&str, &[&str]) = ("python3", &["sdk.py"]);
 const ASYNCIO: (&str, &[&str]) = ("python3", &["sdk.py", "async"]);
 const NODE: (&str, &[&str]) = ("node", &["sdk.mjs"]);
-const GO: (&str, &[&str]) = ("go", &["run", "-C", "sdk-go", "."]);
+const GO: (&str, &[&str]) = (concat!(env!("CARGO_TARGET_TMPDIR"), "/sdk-go"), &[]);
+const JAVA_SDK: &str = "../../../drivers/sdk/java/LocklabDriver.java";
 const CLASSES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/sdk-java");
 const JAVA: (&str, &[&str]) = (
     "java",
