@@ -115,7 +115,7 @@ local passed = {}
 -- its place. Returns it and for how long the lock is kept for it. `there` are ours that stand in the line, or will when this script ends;
 -- their client hears the answer, so each of them has the time of one that heard its call.
 local function call(now, publish, asker, there)
-    local gone
+    local gone, silent
     while true do
         local head = first(now)
         if not head or head == asker then
@@ -131,16 +131,17 @@ local function call(now, publish, asker, there)
         local other = not proven and behind(head, there)
         if proven and spent >= tonumber(grace) then
             passed[head] = leave(head) > 0
-            -- All of a client of ours listen in one place, so its others have had their time.
-            gone = tonumber(grace) < HEARD_MS and ours(head) and string.sub(head, 1, 36)
+            gone, silent = ours(head) and string.sub(head, 1, 36), tonumber(grace) < HEARD_MS
         elseif proven or (other == '-' and spent and spent < tonumber(grace)) then
             return head, grace - spent
         else
-            local told = tell(head, publish)
-            if gone == string.sub(head, 1, 36) and not told then
+            -- All of a client of ours listen in one place. If its first did not come, nobody waits as long again for its next.
+            local same, told = gone == string.sub(head, 1, 36), tell(head, publish)
+            if same and silent and not told then
                 passed[head] = leave(head) > 0
             else
-                grace = (told or heard) and HEARD_MS or ours(head) and UNHEARD_MS or UNHEARD_PEER_MS
+                local long = heard or told and not same
+                grace = long and HEARD_MS or ours(head) and UNHEARD_MS or UNHEARD_PEER_MS
                 redis.call('set', offer, string.format('%s %.0f %d %s', head, now, grace, other), 'px', 10 * HEARD_MS)
                 return head, grace
             end

@@ -66,15 +66,20 @@ impl Handoff {
         match given {
             Given::Passed { token } | Given::Inherited { token } => {
                 // Before the first one leaves, so that the second need not ask.
-                if let Some(second) = self.said.get(1) {
-                    queue.placed(&second.owner, None);
+                if let Some(second) = self.said.get(1)
+                    && !queue.placed(&second.owner, None)
+                {
+                    give_back(&self.holds[1], Giving::Undo);
                 }
                 if !queue.call(&first.owner, token, first.lease, Some(sent_at)) {
                     give_back(&self.holds[0], Giving::Undo);
                 }
             }
-            Given::Freed => queue.placed(&first.owner, None),
-            Given::Kept | Given::Absent => {}
+            // One that has left gave its place up itself, perhaps before this release came.
+            Given::Freed if !queue.placed(&first.owner, None) => {
+                give_back(&self.holds[0], Giving::Undo);
+            }
+            Given::Freed | Given::Kept | Given::Absent => {}
         }
     }
 }

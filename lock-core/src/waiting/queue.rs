@@ -279,11 +279,19 @@ impl Seat {
 
     /// The next event; cancel-safe.
     pub(crate) async fn event(&mut self) -> WaiterEvent {
-        tokio::select! {
+        let event = tokio::select! {
             // The sender is in the map as long as this seat is.
             Some(event) = self.events.recv() => event,
             _ = heard(&mut self.subscription) => WaiterEvent::Again,
+        };
+        if matches!(event, WaiterEvent::Called { .. }) {
+            // Now that it has read so it asks for itself again, should the call have come to nothing.
+            let mut state = self.queue.state.lock();
+            if let Some(own) = state.waiters.get_mut(&self.number) {
+                own.standing = Standing::Unknown;
+            }
         }
+        event
     }
 }
 
@@ -331,12 +339,14 @@ impl WaitQueue {
     }
 
     /// The server has said that an owner has a place; from now on its client's heartbeats name it.
-    /// Another look than by the next heartbeat is due at `look_at`.
-    pub(crate) fn placed(self: &Arc<Self>, owner: &str, look_at: Option<Instant>) {
+    /// Another look than by the next heartbeat is due at `look_at`. False if nobody waits for that owner.
+    pub(crate) fn placed(self: &Arc<Self>, owner: &str, look_at: Option<Instant>) -> bool {
         let start = {
             let mut state = self.state.lock();
+            if !state.each(owner, |waiter| waiter.standing = Standing::Placed) {
+                return false;
+            }
             state.look_at = [state.look_at, look_at].into_iter().flatten().min();
-            state.each(owner, |waiter| waiter.standing = Standing::Placed);
             !std::mem::replace(&mut state.started, true)
         };
         if start {
@@ -346,6 +356,7 @@ impl WaitQueue {
         } else {
             self.wake.notify_one();
         }
+        true
     }
 
     /// Listens and sends heartbeats until nobody has waited for a while.
