@@ -91,10 +91,12 @@ fn say(report: &Report, began: Instant) {
 /// In fair lines an owner that asked again found an old place of its own, and passed others: of an acquire that came after its undo
 /// (46,816), that could not be undone until its lease was over (31,396), or that failed once it had its place (21,430). In 2126 callers
 /// of short waits, one after the other, were never told that a dead waiter had not come; the first remedy let a waiter be passed over by its
-/// own heartbeat, which came a moment after its client had subscribed (1008). In 60,049 several locks as one said that they were held since
+/// own heartbeat, which came a moment after its client had subscribed (1008); and each waiter of a client that was cut off was waited for, one
+/// after the other (35,456). In queued lines a waiter that read of its call too late, and whose question then failed, did not ask again
+/// (27,349), and a release named a waiter that had left before it came (61,064). In 60,049 several locks as one said that they were held since
 /// the last of them was. In 13,432 the release of a lost hold said ok: a late
 /// repetition of its acquire had taken the lock after others.
-const FIXED: [(u64, &str); 16] = [
+const FIXED: [(u64, &str); 19] = [
     (13, include_str!("found/13.toml")),
     (114, include_str!("found/114.toml")),
     (664, include_str!("found/664.toml")),
@@ -107,10 +109,13 @@ const FIXED: [(u64, &str); 16] = [
     (5670, include_str!("found/5670.toml")),
     (13_432, include_str!("found/13432.toml")),
     (21_430, include_str!("found/21430.toml")),
+    (27_349, include_str!("found/27349.toml")),
     (31_396, include_str!("found/31396.toml")),
+    (35_456, include_str!("found/35456.toml")),
     (38_324, include_str!("found/38324.toml")),
     (46_816, include_str!("found/46816.toml")),
     (60_049, include_str!("found/60049.toml")),
+    (61_064, include_str!("found/61064.toml")),
 ];
 
 fn found_is_fixed() {
