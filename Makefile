@@ -36,9 +36,8 @@ check: setup ## `test` without the parts that start many servers
 control-plane: ## Builds the API server and the controllers of Kubernetes that the tests of `kube` need; with Go, about 6 min
 	cd scripts/control-plane && go build -o control-plane .
 
-seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes 10 min; from FROM=1 on
-	$(CARGO) build --profile simulate --locked -p cli --no-default-features --features simulate
-	"$(TARGET)/simulate/locklab" --seed $(FROM) simulate --seeds $(SEEDS)
+seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes 10 to 20 min; from FROM=1 on
+	@CARGO=$(CARGO) sh scripts/seeds.sh $(FROM) $(SEEDS)
 
 past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a minute of building for each
 	sh scripts/past-bugs.sh
