@@ -36,7 +36,7 @@ check: setup ## `test` without the parts that start many servers
 control-plane: ## Builds the API server and the controllers of Kubernetes that the tests of `kube` need; with Go, about 6 min
 	cd scripts/control-plane && go build -o control-plane .
 
-seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes 10 to 20 min; from FROM=1 on
+seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many of them, which takes up to half an hour; from FROM=1 on
 	@CARGO=$(CARGO) sh scripts/seeds.sh $(FROM) $(SEEDS)
 
 past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a minute of building for each

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs many seeds of the library in simulated time, in a build for them: usage: seeds.sh FROM SEEDS
 # The build is guided by what the program does: first it is built with counters and runs some seeds, then for what was counted, which makes
-# a seed an eighth cheaper and takes twice as long to build. That needs rustc's own llvm-profdata (`rustup component add llvm-tools`);
+# a seed an eighth cheaper and takes three times as long to build. That needs rustc's own llvm-profdata (`rustup component add llvm-tools`);
 # without it, or with GUIDED=no, it is built once. What was counted is kept with the builds; GUIDED=again counts anew.
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,8 +27,8 @@ fi
 if [ "${GUIDED:-yes}" = again ] || [ ! -e "$counted/merged.profdata" ]; then
     rm -rf "$counted"
     mkdir -p "$counted"
-    # What is counted does not depend on how the crates are put together.
-    build "$target/guided/counting" env CARGO_PROFILE_SIMULATE_LTO=off RUSTFLAGS="-Cprofile-generate=$counted --cfg training"
+    # By the same profile: the names of functions, by which counts are found again, come from it.
+    build "$target/guided/counting" env RUSTFLAGS="-Cprofile-generate=$counted --cfg training"
     echo "seeds: counting what 300 of them call" >&2
     LLVM_PROFILE_FILE="$counted/%2m.profraw" "$target/guided/counting/$host/simulate/locklab" --seed 1 simulate --seeds 300 --json >"$counted/seeds.json" || [ $? -eq 1 ]
     "$profdata" merge -o "$counted/merged.profdata" "$counted"/*.profraw
