@@ -142,10 +142,7 @@ impl MultiLock {
             }
         }
         match error {
-            None => {
-                let sent_at = counts_from(&held);
-                self.whole(held, sent_at, end).await
-            }
+            None => self.whole(held, end).await,
             // A try does not tell what passes from what does not; waiting in order will.
             Some(error) => {
                 let passing = error.kind() != ErrorKind::Invalid;
@@ -176,10 +173,7 @@ impl MultiLock {
                 }
             }
         }
-        // Those that came first may have been renewed since, and not just now.
-        let mut sent_at = counts_from(&held);
         if let Lease::Fixed(lease) = how.lease {
-            sent_at = Instant::now();
             let extended = join_all(held.iter().map(|guard| guard.extend(lease)));
             let extended = within(end.map(last_look), extended).await;
             let error = extended.into_iter().flatten().find_map(Result::err);
@@ -187,18 +181,18 @@ impl MultiLock {
                 return Err((give_back(held, error, end).await, true));
             }
         }
-        self.whole(held, sent_at, end).await
+        self.whole(held, end).await
     }
 
     /// What was got, as one, if none of it has ended by now: an answer may have taken as long as the lease.
-    async fn whole(
-        &self,
-        held: Vec<Guard>,
-        sent_at: Instant,
-        end: Option<Instant>,
-    ) -> Result<MultiGuard, Refusal> {
+    async fn whole(&self, held: Vec<Guard>, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         match held.iter().find(|guard| guard.is_lost()).map(Guard::name) {
-            None => Ok(MultiGuard::new(held, sent_at)),
+            None => {
+                // Those that came first may have been renewed since.
+                let from = held.iter().map(|guard| guard.hold().counts_from()).min();
+                let sent_at = from.expect("a set has members");
+                Ok(MultiGuard::new(held, sent_at))
+            }
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
                 let error = LockError::local(ErrorKind::Busy, ACTION, self.first(), why);
@@ -227,12 +221,6 @@ impl MultiLock {
 /// Where a lock stands in the order that all clients have, as long as they name the servers alike.
 fn place(lock: &Lock) -> (&str, &str) {
     (lock.inner.client.set(), lock.name())
-}
-
-/// The first moment from which one of their leases counts.
-fn counts_from(held: &[Guard]) -> Instant {
-    let from = held.iter().map(|guard| guard.hold().counts_from()).min();
-    from.expect("a set has members")
 }
 
 fn is_over(end: Option<Instant>) -> bool {
