@@ -104,6 +104,8 @@ struct Drawn {
     clients_sleep: bool,
     /// What a client writes may arrive when its hold is over.
     writes_late: bool,
+    /// Servers whose clocks run too fast or too slow to the end.
+    drifting: Vec<String>,
 }
 
 /// The scenario of a seed, as the text of a file.
@@ -155,6 +157,7 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         servers_lose: false,
         clients_sleep: false,
         writes_late: false,
+        drifting: Vec::new(),
     };
     for _ in 0..drawn.random.random_range(0..=6) {
         drawn.fault(topology, fsync);
@@ -426,6 +429,9 @@ impl Drawn {
             7 => {
                 let percent = self.between(1, 8);
                 let sign = if self.chance(0.5) { "" } else { "-" };
+                // A second drift begins with the right time: that sets the clock.
+                self.servers_lose |= self.drifting.contains(&node);
+                self.drifting.push(node.clone());
                 ("clock", node, format!("drift = \"{sign}0.{percent}%\""))
             }
             8 => {
