@@ -379,7 +379,14 @@ impl State {
             Event::Accepted(_) => of.turn(Phase::Open),
             Event::Refused(_) => of.turn(Phase::Refused),
             Event::Reply(_, bytes) => {
-                trace::heard(&mut self.trace, now, connection, &of.ways[0], &bytes);
+                trace::reply(
+                    &mut self.trace,
+                    now,
+                    connection,
+                    &of.ways[0],
+                    "told",
+                    &bytes,
+                );
                 of.received.extend(bytes);
                 of.wake();
             }
@@ -398,7 +405,7 @@ impl State {
             let (client, server) = &way;
             let mut words = Words::default();
             command.iter().for_each(|word| words.push(word));
-            let number = client.strip_prefix('c').and_then(|n| n.parse().ok());
+            let number = client_number(client);
             let labels = match (&self.roles, number) {
                 (Some(roles), Some(client)) => {
                     let passage = MessagePassage {
@@ -495,7 +502,14 @@ impl State {
         let timer = host.timer(now);
         for (connection, bytes) in ready {
             if let Some(of) = self.connections.get(&connection) {
-                trace::reply(&mut self.trace, now, connection, &of.ways[0], &bytes);
+                trace::reply(
+                    &mut self.trace,
+                    now,
+                    connection,
+                    &of.ways[0],
+                    "says",
+                    &bytes,
+                );
             }
             self.send(connection, false, Event::Reply(connection, bytes));
         }
@@ -783,6 +797,11 @@ impl Connection {
     fn wake(&mut self) {
         self.reader.take().into_iter().for_each(Waker::wake);
     }
+}
+
+/// Of a client, which is called `c1` and so on.
+fn client_number(name: &str) -> Option<u32> {
+    name.strip_prefix('c')?.parse().ok()
 }
 
 /// The first whole command of what was received, which must be arrays of bulk strings.

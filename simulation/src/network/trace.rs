@@ -26,17 +26,17 @@ pub(super) fn command(
     }
 }
 
-/// What a server says to a client, which is under way now.
-pub(super) fn reply(lines: &mut Lines, at: Duration, connection: u64, way: &Way, bytes: &[u8]) {
+/// What a server has for a client: `says` when it goes, `told` when it is there.
+pub(super) fn reply(
+    lines: &mut Lines,
+    at: Duration,
+    connection: u64,
+    way: &Way,
+    how: &str,
+    bytes: &[u8],
+) {
     if let Some(lines) = lines.as_mut().filter(|_| is_client(&way.1)) {
-        push(lines, at, connection, way, "says", &text(bytes));
-    }
-}
-
-/// What a client hears of it, now.
-pub(super) fn heard(lines: &mut Lines, at: Duration, connection: u64, way: &Way, bytes: &[u8]) {
-    if let Some(lines) = lines.as_mut().filter(|_| is_client(&way.1)) {
-        push(lines, at, connection, way, "told", &text(bytes));
+        push(lines, at, connection, way, how, &text(bytes));
     }
 }
 
@@ -49,8 +49,7 @@ fn push(lines: &mut Vec<String>, at: Duration, connection: u64, way: &Way, how: 
 }
 
 fn is_client(name: &str) -> bool {
-    name.strip_prefix('c')
-        .is_some_and(|number| number.parse::<u32>().is_ok())
+    super::client_number(name).is_some()
 }
 
 fn text(bytes: &[u8]) -> String {
