@@ -5,12 +5,13 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Waker},
+    time::Duration,
 };
 
 use lock_core::machine::{self, Turn};
 use tokio::sync::watch;
 
-use crate::system::Skew;
+use crate::system::{Skew, since_base};
 
 thread_local! {
     /// Whose task is running, the innermost last.
@@ -25,6 +26,8 @@ pub(crate) struct Process {
     own: Weak<Process>,
     tasks: Mutex<Tasks>,
     clock: Mutex<Skew>,
+    /// For how long it has been stopped, and since when it is.
+    stood_still: Mutex<(Duration, Option<Duration>)>,
     dead: watch::Sender<bool>,
 }
 
@@ -47,6 +50,7 @@ impl Process {
                 numbered: 0,
             }),
             clock: Mutex::default(),
+            stood_still: Mutex::default(),
             dead: watch::Sender::new(false),
         })
     }
@@ -70,11 +74,18 @@ impl Process {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = skew;
     }
 
+    /// For how long the one whose task is running has been stopped.
+    pub(crate) fn running_stood_still() -> Duration {
+        let process = Self::running();
+        process.map_or(Duration::ZERO, |process| process.stood_still().0)
+    }
+
     /// From now on none of its tasks runs.
     pub(crate) fn stop(&self) {
         let mut tasks = self.tasks();
         if tasks.turn == Turn::Go {
             tasks.turn = Turn::Wait;
+            self.stood_still().1 = Some(since_base());
         }
     }
 
@@ -83,6 +94,10 @@ impl Process {
         let mut tasks = self.tasks();
         if tasks.turn == Turn::Wait {
             tasks.turn = Turn::Go;
+            let mut still = self.stood_still();
+            let since = still.1.take().map(|at| since_base().saturating_sub(at));
+            still.0 += since.unwrap_or_default();
+            drop(still);
             Self::wake(tasks);
         }
     }
@@ -117,6 +132,12 @@ impl Process {
         let wakers: Vec<Waker> = tasks.wakers.values().cloned().collect();
         drop(tasks);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn stood_still(&self) -> MutexGuard<'_, (Duration, Option<Duration>)> {
+        self.stood_still
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {

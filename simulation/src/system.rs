@@ -133,6 +133,11 @@ fn monotonic() -> Duration {
     KNOWN.get()
 }
 
+/// The time of the run, to the runtime's last step.
+pub(crate) fn since_base() -> Duration {
+    SHOWN.get().saturating_sub(base().monotonic)
+}
+
 fn simulated(clock: libc::clockid_t) -> Option<Duration> {
     let now = monotonic();
     if matches!(clock, libc::CLOCK_MONOTONIC) {
@@ -140,7 +145,10 @@ fn simulated(clock: libc::clockid_t) -> Option<Duration> {
     }
     let since = now.saturating_sub(base().monotonic);
     match clock {
-        libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_MONOTONIC_RAW => Some(now),
+        libc::CLOCK_MONOTONIC_COARSE => Some(now),
+        // A process is stopped as if its machine was suspended: this clock stands still meanwhile. So would CLOCK_MONOTONIC, but that one is
+        // also the runtime's, which all processes share.
+        libc::CLOCK_MONOTONIC_RAW => Some(now.saturating_sub(Process::running_stood_still())),
         libc::CLOCK_BOOTTIME => Some(base().boottime + since),
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
             Some(Process::running_clock().wall(since))
