@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bench::recorded::Owners;
+
 use crate::plan::Plan;
 use crate::scenario::{Length, On, When, Who};
 
@@ -190,6 +192,9 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     add("without cancels", &|plan| plan.load.does.cancel = 0.0);
     add("without moves of owners", &|plan| {
         plan.load.does.owner_moves = 0.0;
+    });
+    add("with tasks as owners", &|plan| {
+        plan.load.does.owners = Owners::Tasks;
     });
     add("without downgrades", &|plan| {
         plan.load.does.downgrade = None;

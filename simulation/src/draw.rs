@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use bench::subjects;
+use bench::{recorded::Owners, subjects};
 use chaos::{plan::Plan, scenario::Scenario};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
@@ -80,6 +80,8 @@ enum Style {
     Patient,
     /// What is held is renewed for long, and renewals come late or not at all.
     Starves,
+    /// Callers leave while their first question is on its way, and their client is stopped before it knows the server's time.
+    Unread,
 }
 
 /// What was drawn so far, and what is known of it.
@@ -106,6 +108,7 @@ struct Drawn {
     writes_late: bool,
     /// Servers whose clocks run too fast or too slow to the end.
     drifting: Vec<String>,
+    owners: Owners,
 }
 
 /// The scenario of a seed, as the text of a file.
@@ -158,7 +161,15 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         clients_sleep: false,
         writes_late: false,
         drifting: Vec::new(),
+        owners: match subject.starts_with("lock-core") {
+            true => owners(seed),
+            false => Owners::Tasks,
+        },
     };
+    if drawn.kind == "queued" && leaves_unread(seed) {
+        drawn.style = Style::Unread;
+        drawn.clients = 2;
+    }
     for _ in 0..drawn.random.random_range(0..=6) {
         drawn.fault(topology, fsync);
     }
@@ -190,6 +201,20 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
 /// In one of four a master may forget its replicas. Decided apart, so that other seeds stay what they were.
 fn is_forgotten(seed: u64) -> bool {
     StdRng::seed_from_u64(seed ^ 0x666f_7267_6f74).random_bool(0.25)
+}
+
+/// Whether a line of waiters begins so. Decided apart, as above.
+fn leaves_unread(seed: u64) -> bool {
+    StdRng::seed_from_u64(seed ^ 0x756e_7265_6164).random_bool(0.15)
+}
+
+/// As whom tasks ask. Decided apart, so that other seeds stay what they were.
+fn owners(seed: u64) -> Owners {
+    match StdRng::seed_from_u64(seed ^ 0x6f77_6e65_7273).random_range(0..24) {
+        0 => Owners::Reserved,
+        1..9 => Owners::Fresh,
+        _ => Owners::Tasks,
+    }
 }
 
 /// The kind that a subject has first; a plain lock where it is not known.
@@ -231,9 +256,12 @@ impl Drawn {
             Style::Starves if !is_renewed => Style::Usual,
             style => style,
         };
-        if style == Style::Lapses {
+        match style {
             // So that much has room beside it.
-            lease_ms = 150 + lease_ms / 8;
+            Style::Lapses => lease_ms = 150 + lease_ms / 8,
+            // A call lasts no longer than 2 s.
+            Style::Unread => lease_ms = 2_500,
+            _ => {}
         }
         let lease = match is_renewed {
             // The watchdog's own lease.
@@ -273,6 +301,14 @@ impl Drawn {
                 let with = "with = { drift = \"-90%\" }\n";
                 self.fault_line(0, "", "clock", "clients", with);
             }
+            Style::Unread => {
+                wait_ms = 200;
+                let at = self.later.random_range(20..150);
+                let lasts = self.later.random_range(2_050..3_500);
+                let lasts = format!("for = \"{lasts}ms\"\n");
+                self.fault_line(at, &lasts, "pause", "client 1", "");
+                self.clients_sleep = true;
+            }
         }
         let _ = writeln!(
             text,
@@ -290,6 +326,7 @@ impl Drawn {
             Style::Lapses => (lease_ms * 12, lease_ms * 16),
             Style::Patient => (lease_ms * 6 / 10, lease_ms),
             Style::Starves => (lease_ms * 2, lease_ms * 3),
+            Style::Unread => (1, 50),
             _ => (1, longest),
         };
         let (tasks, locks) = (self.between(1, 3), self.between(1, 2));
@@ -297,9 +334,15 @@ impl Drawn {
         let (tasks, locks) = match style {
             // All wait for the one that sleeps or dies.
             Style::Lapses | Style::Patient => (1, 1),
+            Style::Unread => (3, 1),
             _ => (tasks, locks),
         };
         let locks = if self.kind == "multi" { 3 } else { locks };
+        let tasks = match self.owners {
+            // Every second one asks as somebody that it must not be.
+            Owners::Reserved => tasks.max(2),
+            Owners::Tasks | Owners::Fresh => tasks,
+        };
         let _ = write!(
             text,
             "\n[load]\nclients = {}\ntasks = {tasks}\nlocks = {locks}\nhold = \"{shortest}ms..{longest}ms\"\nthink = \"1ms..{think}ms\"\nduration = \"10s\"\n",
@@ -311,18 +354,25 @@ impl Drawn {
         if self.kind == "write" && subject.starts_with("lock-core") {
             let _ = writeln!(text, "mix = {{ read = {}, write = 1 }}", self.between(1, 4));
         }
-        if ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4)
-            || self.kind == "non-reentrant" && self.later.random_bool(0.4)
-        {
-            text.push_str("reenter = 0.3\n");
-        }
-        if self.later.random_bool(0.1) {
-            text.push_str("owner_moves = 0.3\n");
+        let reenters = ["reentrant", "fair", "write"].contains(&&*self.kind) && self.chance(0.4)
+            || self.kind == "non-reentrant" && self.later.random_bool(0.4);
+        let moves = self.later.random_bool(0.1);
+        match self.owners {
+            Owners::Tasks => {
+                let lines = [(reenters, "reenter"), (moves, "owner_moves")];
+                for (_, line) in lines.iter().filter(|(drawn, _)| *drawn) {
+                    let _ = writeln!(text, "{line} = 0.3");
+                }
+            }
+            Owners::Fresh => text.push_str("owners = \"fresh\"\n"),
+            Owners::Reserved => text.push_str("owners = \"reserved\"\n"),
         }
         if self.kind == "fenced" {
             text.push_str("protects = \"register\"\n");
         }
-        if self.chance(0.4) {
+        if style == Style::Unread {
+            text.push_str("cancel = 0.9\n");
+        } else if self.chance(0.4) {
             let _ = writeln!(text, "cancel = 0.{}", self.between(1, 5));
         }
     }
@@ -521,7 +571,8 @@ impl Drawn {
         }
         text.push_str("contract = \"clean\"\n");
         // While servers take over from each other a lock may be out of reach, and what a server confirmed be forgotten with it.
-        if self.fails_over() {
+        // Who is refused by the library itself does not get what is free.
+        if self.fails_over() || self.owners == Owners::Reserved {
             return;
         }
         text.push_str("confirmed = \"clean\"\n");

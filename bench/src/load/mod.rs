@@ -70,6 +70,8 @@ pub struct Load {
     pub cancel: (f64, Duration),
     /// Share of holds that another owner of the same client extends and releases, 0 to 1.
     pub owner_moves: f64,
+    /// As whom tasks ask; only a recorded load asks as anybody else than its tasks.
+    pub owners: Owners,
     /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
     pub downgrade: Option<Duration>,
     /// What the holder works on; only a recorded load has it.
@@ -89,6 +91,19 @@ pub enum Protects {
     Counter,
     /// A register per lock that refuses a token lower than one it has taken.
     Register,
+}
+
+/// As whom tasks ask for locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owners {
+    /// Each task as itself, by its name.
+    #[default]
+    Tasks,
+    /// Each acquire as an owner that nobody has been before: a caller that names none.
+    Fresh,
+    /// As fresh ones; but the second of two tasks asks as owners with numbers from 2^63 on, which are no caller's in lock-core.
+    Reserved,
 }
 
 impl Default for Load {
@@ -112,6 +127,7 @@ impl Default for Load {
             reenter: 0.0,
             cancel: (0.0, Duration::ZERO),
             owner_moves: 0.0,
+            owners: Owners::Tasks,
             downgrade: None,
             protects: Protects::None,
             by_name: false,

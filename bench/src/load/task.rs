@@ -1,6 +1,7 @@
 //! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of these steps.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     sync::Arc,
     time::{Duration, Instant},
@@ -10,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    Protects, SharedClient, Sink,
+    Owners, Protects, SharedClient, Sink,
     draw::{Asked, between},
     gate::Gate,
     shared::Shared,
@@ -31,7 +32,7 @@ pub(crate) struct Task {
     /// Its number among the tasks of all clients.
     pub(crate) number: u32,
     /// Its name within its client.
-    pub(crate) owner: String,
+    name: String,
     /// Whether it may ask again for what it holds, or the history says who asked.
     reenters: bool,
     /// The load's kinds by weight, as its client names them.
@@ -60,13 +61,13 @@ pub(crate) struct Held {
 }
 
 impl Task {
-    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `owner` its name in its own.
+    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `name` its name in its own.
     pub(crate) fn new(
         shared: Arc<Shared>,
         client: SharedClient,
         gate: Option<Arc<Gate>>,
         sink: Arc<dyn Sink>,
-        (number, owner): (u32, String),
+        (number, name): (u32, String),
         seed: u64,
     ) -> Self {
         let own = client.kinds().first().map_or("", String::as_str);
@@ -75,15 +76,20 @@ impl Task {
             false => (kind.as_str().into(), *weight),
         };
         let load = &shared.load;
+        let is_named = match load.owners {
+            Owners::Tasks => sink.names_owners(),
+            Owners::Reserved => number % 2 == 1,
+            Owners::Fresh => false,
+        };
         Task {
-            reenters: sink.names_owners() || load.reenter > 0.0 || load.downgrade.is_some(),
+            reenters: is_named || load.reenter > 0.0 || load.downgrade.is_some(),
             mix: shared.load.mix.iter().map(named).collect(),
             shared,
             client,
             gate,
             sink,
             number,
-            owner,
+            name,
             random: ChaCha8Rng::seed_from_u64(seed),
             cycles: 0,
             began: Instant::now(),
@@ -141,7 +147,7 @@ impl Task {
         let mut asked = Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
         let share = shared.load.owner_moves.clamp(0.0, 1.0);
         if share > 0.0 && self.random.random_bool(share) {
-            asked.moves_to = Some(neighbour(&self.owner));
+            asked.moves_to = Some(neighbour(&self.name));
         }
         asked
     }
@@ -165,9 +171,10 @@ impl Task {
         if !self.gate().await {
             return None;
         }
-        let others = asked.others.iter().map(|at| self.name(*at));
+        let others = asked.others.iter().map(|at| self.lock(*at));
         let others: Vec<&str> = others.collect();
-        let request = self.request(&asked, &others);
+        let owner = self.owner();
+        let request = self.request(&asked, &others, &owner);
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, due);
         let end = client.acquire(request).await;
@@ -208,17 +215,32 @@ impl Task {
         }
     }
 
-    fn name(&self, lock: u32) -> &str {
+    fn lock(&self, lock: u32) -> &str {
         &self.shared.load.locks[lock as usize]
     }
 
-    fn request<'a>(&'a self, asked: &'a Asked, others: &'a [&'a str]) -> AcquireRequest<'a> {
+    /// As whom it asks in this cycle; its own acquires of one cycle are one owner's.
+    pub(crate) fn owner(&self) -> Cow<'_, str> {
+        const RESERVED: u64 = 1 << 63;
+        match self.shared.load.owners {
+            Owners::Tasks => self.name.as_str().into(),
+            Owners::Reserved if self.reenters => (RESERVED + self.cycles).to_string().into(),
+            Owners::Fresh | Owners::Reserved => format!("{}.{}", self.name, self.cycles).into(),
+        }
+    }
+
+    fn request<'a>(
+        &'a self,
+        asked: &'a Asked,
+        others: &'a [&'a str],
+        owner: &'a str,
+    ) -> AcquireRequest<'a> {
         let load = &self.shared.load;
         AcquireRequest {
-            lock: self.name(asked.lock),
+            lock: self.lock(asked.lock),
             others,
             kind: &asked.kind,
-            owner: &self.owner,
+            owner,
             reenters: self.reenters,
             wait: load.wait,
             lease: load.lease,
@@ -238,7 +260,7 @@ impl Task {
     pub(super) async fn cycle_of(&self, caller: &mut dyn Caller, asked: Asked) {
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, None);
-        let begun = caller.begin_acquire(self.request(&asked, &[]));
+        let begun = caller.begin_acquire(self.request(&asked, &[], &self.name));
         let end = match begun {
             Ok(()) => poll_fn(|context| caller.poll_acquire(context)).await,
             Err(end) => Err(end),

@@ -131,7 +131,7 @@ impl Sink for ClientHistory {
         let single = (names.len() == 1 && &*asked.kind != "multi").then(|| names.remove(0));
         let call = self.call(Call::Acquire(Acquire {
             client: self.name.clone(),
-            owner: task.owner.clone(),
+            owner: task.owner().into_owned(),
             lock: single,
             locks: (!names.is_empty()).then_some(names),
             kind: asked.kind.to_string(),

@@ -18,7 +18,7 @@ use results::open_loop::Wait;
 use tokio::sync::watch;
 
 use crate::load::Shared;
-pub use crate::load::{Load, Protects};
+pub use crate::load::{Load, Owners, Protects};
 use crate::sink::Sink;
 use crate::subject::Connected;
 

@@ -304,6 +304,7 @@ pub fn load(plan: &Plan) -> Load {
         reenter: does.reenter,
         cancel: (does.cancel, does.duration.0 / 2),
         owner_moves: does.owner_moves,
+        owners: does.owners,
         downgrade: length(does.downgrade),
         protects: does.protects,
         permits: plan.lock.permits,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use bench::recorded::Protects;
+use bench::recorded::{Owners, Protects};
 use bench::workload::Workload;
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
@@ -175,11 +175,16 @@ pub struct Load {
     pub reenter: f64,
     /// Share of acquires that their callers give up at a moment drawn from their wait, as their language cancels a call, 0.0 to 1.0; what is
     /// granted until then is given back at that moment. Only in the first half of the load: the second shows what is left of them. Default 0.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub cancel: f64,
     /// Share of holds that another owner (thread, task) of the same client extends and releases than the one that acquired, 0.0 to 1.0. Default 0.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub owner_moves: f64,
+    /// As whom tasks ask: `tasks`, each as itself; `fresh`, each acquire as an owner that nobody has been before, as callers that name none; or
+    /// `reserved`, as `fresh`, but every second task as owners with numbers from 2^63 on, which lock-core must refuse. Default tasks.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "is_default")]
+    pub owners: Owners,
     /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
     #[serde(
         rename(serialize = "downgrade_ns"),
@@ -191,9 +196,8 @@ pub struct Load {
     pub protects: Protects,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(share: &f64) -> bool {
-    *share == 0.0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Load {
@@ -232,6 +236,7 @@ impl Default for Load {
             reenter: 0.0,
             cancel: 0.0,
             owner_moves: 0.0,
+            owners: Owners::Tasks,
             downgrade: None,
             protects: Protects::default(),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::recorded::Protects;
+use bench::recorded::{Owners, Protects};
 use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
@@ -195,6 +195,11 @@ fn load(section: Section<'_>, load: &mut Load) {
     ] {
         let is_share = (0.0..=1.0).contains(&share);
         require(section, key, is_share, "a share from 0.0 to 1.0");
+    }
+    let keeps_owner = load.reenter > 0.0 || load.owner_moves > 0.0 || load.downgrade.is_some();
+    if load.owners != Owners::Tasks && keeps_owner {
+        let problem = "only `tasks` can enter again or pass a hold on: leave out `reenter`, `owner_moves` and `downgrade`";
+        section.complain("owners", problem.to_owned());
     }
     let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
