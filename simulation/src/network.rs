@@ -111,6 +111,8 @@ struct Connection {
     last: [Duration; 2],
     /// In the same order.
     flows: [Flow; 2],
+    /// It is reset, which its ends may not know yet: the server's answers reach nobody.
+    is_broken: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +259,9 @@ impl State {
         let Some(of) = self.connections.get(&connection) else {
             return;
         };
+        if of.is_broken && matches!(event, Event::Reply(..)) {
+            return;
+        }
         if let Some(link) = self.links.get(&of.ways[usize::from(to_server)]) {
             for (latency, jitter) in &link.delays {
                 let jitter = self.random.random_range(Duration::ZERO..=*jitter * 2);
@@ -633,15 +638,17 @@ impl State {
 
     /// Ends connections at both ends. Of what is under way to a server half arrives.
     fn reset(&mut self, which: impl Fn(u64, &Connection) -> bool, how: Phase) -> u64 {
-        let ended: Vec<u64> = (self.connections.iter_mut())
+        let ended: Vec<(u64, bool)> = (self.connections.iter_mut())
             .filter(|(number, connection)| connection.is_open() && which(**number, connection))
             .map(|(number, connection)| {
-                connection.flows = Default::default();
-                *number
+                let [_, to_server] = std::mem::take(&mut connection.flows);
+                connection.is_broken = true;
+                (*number, matches!(to_server, Flow::Loses | Flow::Lost))
             })
             .collect();
-        for connection in &ended {
-            let arrives = self.random.random_bool(0.5);
+        for (connection, has_lost) in &ended {
+            // What was sent after a message that was lost takes its place nowhere.
+            let arrives = self.random.random_bool(0.5) && !has_lost;
             let own = |event: &Event| match event.of() {
                 // That the client has let go of it stays true.
                 _ if matches!(event, Event::Hangup(_)) => false,
@@ -759,6 +766,7 @@ impl State {
                 reader: None,
                 phase: Phase::Dialling,
                 last: [Duration::ZERO; 2],
+                is_broken: false,
                 flows: Default::default(),
             },
         );

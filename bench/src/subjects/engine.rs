@@ -411,7 +411,7 @@ impl LockClient for EngineClient {
             Err(e) => acquire_end(&e),
             Ok(held) => {
                 let (token, sent_at) = (held.token(), held.sent_at());
-                let lease = request.lease.and_then(|asked| held.less_than(asked));
+                let lease = held.less_than(request.lease.unwrap_or(self.watchdog));
                 AcquireEnd::Ok {
                     grant: self.grants.keep_new(|number| {
                         self.watch(number, &held);

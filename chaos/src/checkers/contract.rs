@@ -94,7 +94,8 @@ impl<'a> Starts<'a> {
         let ask = self.record.ask_of(grant);
         let renewed = || {
             let visible = self.visible[ask.client as usize];
-            visible.then(|| self.record.renewal_ns(ask.client))
+            let usual = || self.record.renewal_ns(ask.client);
+            visible.then(|| ask.first_ns.unwrap_or_else(usual))
         };
         let lease_ns = ask.lease_ns.or_else(renewed);
         (self.record.lease_from_ns(grant), lease_ns)

@@ -139,6 +139,8 @@ pub struct Ask {
     pub returned_ns: Option<u64>,
     /// The lease that was granted, else asked for; `None` is renewed by the library.
     pub lease_ns: Option<u64>,
+    /// The lease that one which is renewed began with, where that was less than what renewals give.
+    pub first_ns: Option<u64>,
     /// The longest wait asked for.
     pub wait_ns: Option<u64>,
     /// Permits, where said.

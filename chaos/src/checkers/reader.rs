@@ -142,6 +142,7 @@ impl Reader {
             returned_ns: None,
             ending: Ending::Open,
             lease_ns: acquire.lease_ms.map(ns),
+            first_ns: None,
             wait_ns: acquire.wait_ms.map(ns),
             permits: acquire.permits,
             grant: None,
@@ -249,7 +250,11 @@ impl Reader {
                 returned_ns,
                 lease_ms,
             } => {
-                ask.lease_ns = lease_ms.map(ns).or(ask.lease_ns);
+                let granted_ns = lease_ms.map(ns);
+                match ask.lease_ns {
+                    Some(_) => ask.lease_ns = granted_ns.or(ask.lease_ns),
+                    None => ask.first_ns = granted_ns,
+                }
                 told_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }

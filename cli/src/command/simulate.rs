@@ -2,9 +2,10 @@
 //! was convicted that was not to be.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use chaos::scenario::Scenario;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
@@ -25,6 +26,9 @@ const TRIES: u32 = 200;
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
+    /// A scenario file in place of what seeds draw; they decide the rest
+    #[arg(value_name = "FILE", conflicts_with_all = ["kind", "topology", "subject", "scenario"])]
+    file: Option<PathBuf>,
     /// Seeds to run, from --seed or 1 on [default: 1000; with --seed, --history or --trace 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
@@ -57,7 +61,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
-        scenario: None,
+        scenario: options.file.as_deref().map(read).transpose()?,
     };
     if !wanted.fits() {
         let kind = wanted.kind.unwrap_or_default();
@@ -117,6 +121,25 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
         true => exit::AS_EXPECTED,
     })
+}
+
+/// A scenario that can be simulated, as the text of its file.
+fn read(path: &Path) -> anyhow::Result<String> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| exit::usage(format!("{name} cannot be read: {error}")))?;
+    let scenario = Scenario::parse(&name, &text).map_err(exit::usage)?;
+    let (servers, subject) = (scenario.topology.kind.name(), &scenario.lock.subject);
+    if !TOPOLOGIES.contains(&servers) {
+        let these = TOPOLOGIES.join(", ");
+        let why = format!("{name}: {servers} is not simulated; these are: {these}");
+        return Err(exit::usage(why));
+    }
+    if subject.starts_with("exec:") {
+        let why = format!("{name}: {subject} is a program of its own, which real servers only can be given");
+        return Err(exit::usage(why));
+    }
+    Ok(text)
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
