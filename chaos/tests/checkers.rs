@@ -324,6 +324,38 @@ fn a_loss_counts_from_when_it_was_told() {
     assert_eq!(lost(r#","at_ns":4000"#), State::Violated);
 }
 
+// c1 |-------…       renewed, but given for less at first, and never claimed
+// c2          |--|
+#[test]
+fn a_renewed_lease_counts_as_given_until_it_is_claimed() {
+    let contract = |given: &str, claimed: &str| {
+        let text = format!(
+            r#"{{"t_ns":0,"event":"client","client":"c1","watchdog_ms":3000,"features":["renewals"]}}
+{{"t_ns":0,"event":"client","client":"c2","watchdog_ms":3000,"features":["renewals"]}}
+{{"t_ns":0,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"queued","lease_ms":null,"wait_ms":500}}
+{{"t_ns":5000000,"id":1,"end":"ok","grant":"g1","sent_ns":0{given}}}
+{claimed}{{"t_ns":2100000000,"id":2,"client":"c2","owner":"t0","op":"acquire","lock":"a","kind":"queued","lease_ms":null,"wait_ms":500}}
+{{"t_ns":2200000000,"id":2,"end":"ok","grant":"g2","sent_ns":2100000000}}
+{{"t_ns":2300000000,"id":3,"op":"release","grant":"g2"}}
+{{"t_ns":2310000000,"id":3,"end":"ok"}}
+"#
+        );
+        let options = CheckOptions {
+            floors: None,
+            ..CheckOptions::default()
+        };
+        let report = check(&History::parse(&text).unwrap(), &options);
+        report.verdicts.contract.state
+    };
+    let given = r#","lease_ms":2000"#;
+    let claimed = r#"{"t_ns":500000000,"id":9,"op":"extend","grant":"g1","lease_ms":3000,"by":"watchdog"}
+{"t_ns":510000000,"id":9,"end":"ok"}
+"#;
+    assert_eq!(contract(given, ""), State::Clean);
+    assert_eq!(contract("", ""), State::Violated);
+    assert_eq!(contract(given, claimed), State::Violated);
+}
+
 /// Twelve seconds of three clients over five masters, each cut off for good from some of them; their tries end after 800 ms, as `ends` says.
 fn starved(cut: [&[&str]; 3], ends: [&str; 3]) -> History {
     let mut targets = Vec::new();

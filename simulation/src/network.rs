@@ -290,19 +290,6 @@ impl State {
         if let Some(link) = self.links.get_mut(way).filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
-        match &mut of.flows[usize::from(to_server)] {
-            Flow::Free => {}
-            Flow::Held(_, held) => return held.push(event),
-            flow if matches!(event, Event::Request(..) | Event::Reply(..)) => {
-                if matches!(flow, Flow::Lost) {
-                    self.reset(|number, _| number == connection, Phase::Reset);
-                } else {
-                    *flow = Flow::Lost;
-                }
-                return;
-            }
-            Flow::Loses | Flow::Lost => {}
-        }
         // The kernel accepts for a process that is stopped.
         let there = &of.ways[usize::from(to_server)].1;
         let is_stopped = (self.hosts.get(&**there)).is_some_and(|host| host.is_stopped);
@@ -316,7 +303,7 @@ impl State {
         self.hand_over(event);
     }
 
-    /// Hands over what is at its machine.
+    /// Hands over what is at its machine, but for what a fault on messages holds or loses: also of what waited for a stopped process.
     fn hand_over(&mut self, event: Event) {
         let now = self.now();
         let Some((connection, to_server)) = event.of() else {
@@ -325,6 +312,19 @@ impl State {
         let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
+        match &mut of.flows[usize::from(to_server)] {
+            Flow::Free => {}
+            Flow::Held(_, held) => return held.push(event),
+            flow if matches!(event, Event::Request(..) | Event::Reply(..)) => {
+                if !matches!(flow, Flow::Lost) {
+                    *flow = Flow::Lost;
+                } else if !of.is_broken {
+                    self.reset(|number, _| number == connection, Phase::Reset);
+                }
+                return;
+            }
+            Flow::Loses | Flow::Lost => {}
+        }
         if let Some(link) = of.link.filter(|_| !to_server) {
             let there = Arc::clone(&of.ways[0].1);
             return self.arrive_by_link(&there, link, event);
@@ -642,8 +642,12 @@ impl State {
             .filter(|(number, connection)| connection.is_open() && which(**number, connection))
             .map(|(number, connection)| {
                 let [_, to_server] = std::mem::take(&mut connection.flows);
+                let has_lost = matches!(to_server, Flow::Loses | Flow::Lost);
+                if has_lost {
+                    connection.flows[1] = Flow::Lost;
+                }
                 connection.is_broken = true;
-                (*number, matches!(to_server, Flow::Loses | Flow::Lost))
+                (*number, has_lost)
             })
             .collect();
         for (connection, has_lost) in &ended {

@@ -136,7 +136,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
         return Err(exit::usage(why));
     }
     if subject.starts_with("exec:") {
-        let why = format!("{name}: {subject} is a program of its own, which real servers only can be given");
+        let why = format!(
+            "{name}: {subject} is a program of its own, which real servers only can be given"
+        );
         return Err(exit::usage(why));
     }
     Ok(text)
