@@ -30,6 +30,10 @@ if redis.call('hdel', lock, ARGV[1]) == 0 then
         if redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, lease)
         end
+        -- One that asked for itself has left the place to this owner, who leaves it now.
+        if standing(client) == ARGV[1] then
+            inherit(true)
+        end
         return {this_token(), 0}
     end
     if client and standing(client) == ARGV[1] then

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
-use crate::clock::{Instant, timeout_at};
+use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
@@ -449,12 +449,15 @@ impl Search {
             self.open.add_all();
             // It was called, and asks whether it has the lock still.
             let mut called = false;
-            while Arc::ptr_eq(&hold, &self.hold) {
+            loop {
                 hold.stand_in_line(seat.is_subscribed());
                 let mut look_at = None;
                 if std::mem::take(&mut called) || seat.asks() {
                     if let Some(guard) = self.look().await? {
                         return Ok(guard);
+                    }
+                    if !Arc::ptr_eq(&hold, &self.hold) {
+                        break;
                     }
                     match self.placed.take() {
                         Some((sent_at, server_us)) => {
@@ -493,6 +496,13 @@ impl Search {
                     }
                     None => {}
                 }
+            }
+            // What is said at this seat is for the former owner, whose undo gives back what it was given.
+            drop(seat);
+            let look_at = Instant::now() + self.pause(client.options.poll_bound);
+            sleep_until(self.end.map_or(look_at, |end| end.min(look_at))).await;
+            if self.end.is_some_and(|end| Instant::now() >= end) {
+                return Err(self.give_up());
             }
         }
     }

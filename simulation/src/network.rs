@@ -283,13 +283,24 @@ impl State {
             }
             return;
         };
-        let Some(of) = self.connections.get_mut(&connection) else {
+        let Some(of) = self.connections.get(&connection) else {
             return;
         };
         let way = &of.ways[usize::from(to_server)];
         if let Some(link) = self.links.get_mut(way).filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
+        self.come(event);
+    }
+
+    /// Hands over what is at its machine, or keeps it while the process there is stopped.
+    fn come(&mut self, event: Event) {
+        let Some((connection, to_server)) = event.of() else {
+            return;
+        };
+        let Some(of) = self.connections.get(&connection) else {
+            return;
+        };
         // The kernel accepts for a process that is stopped.
         let there = &of.ways[usize::from(to_server)].1;
         let is_stopped = (self.hosts.get(&**there)).is_some_and(|host| host.is_stopped);
@@ -396,7 +407,9 @@ impl State {
                 of.wake();
             }
             Event::Ended(_, phase) => of.turn(phase),
-            Event::Turned(_, flow) => of.flows[0] = flow,
+            // What is harmed already stays so: an answer would take the place of one that was lost.
+            Event::Turned(_, flow) if matches!(of.flows[0], Flow::Free) => of.flows[0] = flow,
+            Event::Turned(..) => {}
             Event::Tick(_) => {}
         }
     }
@@ -642,7 +655,7 @@ impl State {
             .filter(|(number, connection)| connection.is_open() && which(**number, connection))
             .map(|(number, connection)| {
                 let [_, to_server] = std::mem::take(&mut connection.flows);
-                let has_lost = matches!(to_server, Flow::Loses | Flow::Lost);
+                let has_lost = !matches!(to_server, Flow::Free);
                 if has_lost {
                     connection.flows[1] = Flow::Lost;
                 }
@@ -651,7 +664,7 @@ impl State {
             })
             .collect();
         for (connection, has_lost) in &ended {
-            // What was sent after a message that was lost takes its place nowhere.
+            // What was sent after a message that is lost, or held for ever, takes its place nowhere.
             let arrives = self.random.random_bool(0.5) && !has_lost;
             let own = |event: &Event| match event.of() {
                 // That the client has let go of it stays true.
@@ -691,7 +704,6 @@ impl State {
         let mut ended = link.chosen.extract_if(.., |one| one.span == span);
         let harmed = ended.any(|one| one.fitted >= one.nth);
         drop(ended);
-        let now = self.now();
         let mut free = Vec::new();
         for of in self.connections.values_mut() {
             for flow in &mut of.flows {
@@ -702,7 +714,12 @@ impl State {
                 }
             }
         }
-        free.into_iter().for_each(|event| self.schedule(now, event));
+        // It is at its machine: before what came later, to a link that is cut or a process that is stopped.
+        let later = std::mem::take(&mut self.waiting);
+        free.into_iter().for_each(|event| self.come(event));
+        for (name, events) in later {
+            self.waiting.entry(name).or_default().extend(events);
+        }
         harmed
     }
 
@@ -856,5 +873,134 @@ mod tests {
             assert_eq!(phase, Some(Phase::Reset));
         }
         carrier.abort();
+    }
+
+    async fn one_connection(seed: u64) -> (Arc<Network>, u64) {
+        let soon = Duration::from_millis(1);
+        let host = Host::new("n1:6379".to_owned(), Server::new(Settings::default()));
+        let network = Network::new(seed, (soon, soon), [("n1".to_owned(), host)].into(), None);
+        tokio::spawn(Arc::clone(&network).carry());
+        let number = network.with(|state| {
+            state.begin_trace();
+            state.dial("c1".to_owned(), "n1:6379", None)
+        });
+        tokio::time::sleep(soon * 5).await;
+        (network, number)
+    }
+
+    fn say(state: &mut State, number: u64, words: &[&str]) {
+        for word in words {
+            let mut bytes = Vec::new();
+            write_command(&[word.as_bytes().to_vec()], &mut bytes);
+            state.send(number, true, Event::Request(number, bytes));
+        }
+    }
+
+    fn harm(state: &mut State, way: &Way, nth: u64, is_lost: bool) {
+        let chosen = Chosen {
+            span: nth,
+            pattern: Pattern::any(),
+            nth,
+            count: 1,
+            is_lost,
+            fitted: 0,
+        };
+        state.choose(way, chosen);
+    }
+
+    fn asked(network: &Network) -> Vec<String> {
+        let trace = network.with(State::take_trace);
+        let asks = trace.iter().filter_map(|line| line.split_once("asks  "));
+        asks.map(|(_, what)| what.to_owned()).collect()
+    }
+
+    /// Whatever else keeps what came later.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_fault_held_comes_before_what_came_later() {
+        let some = Duration::from_millis(5);
+        let way = ("c1".into(), "n1".into());
+        for is_cut in [false, true] {
+            let (network, number) = one_connection(1).await;
+            network.with(|state| {
+                harm(state, &way, 1, false);
+                say(state, number, &["A"]);
+            });
+            tokio::time::sleep(some).await;
+            network.with(|state| {
+                if is_cut {
+                    state.cut(&way, true);
+                } else {
+                    state.stop("n1");
+                }
+                say(state, number, &["B"]);
+            });
+            tokio::time::sleep(some).await;
+            network.with(|state| {
+                state.choose_no_more(&way, 1);
+                say(state, number, &["C"]);
+            });
+            tokio::time::sleep(some).await;
+            network.with(|state| {
+                if is_cut {
+                    state.cut(&way, false);
+                } else {
+                    state.go_on("n1");
+                }
+            });
+            tokio::time::sleep(some).await;
+            assert_eq!(asked(&network), ["A", "B", "C"], "cut: {is_cut}");
+        }
+    }
+
+    /// Whether it waits at a stopped process, or is under way when the connection is reset.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_comes_behind_what_is_lost() {
+        let some = Duration::from_millis(5);
+        let way = ("c1".into(), "n1".into());
+        for (is_lost, is_stopped) in [(true, true), (true, false), (false, true), (false, false)] {
+            for seed in 0..8 {
+                let (network, number) = one_connection(seed).await;
+                network.with(|state| {
+                    harm(state, &way, 1, is_lost);
+                    if is_stopped {
+                        state.stop("n1");
+                    }
+                    say(state, number, &["A"]);
+                });
+                tokio::time::sleep(some).await;
+                network.with(|state| say(state, number, &["B", "C"]));
+                if is_stopped {
+                    tokio::time::sleep(some).await;
+                }
+                network.with(|state| {
+                    if is_stopped {
+                        state.go_on("n1");
+                    }
+                    say(state, number, &["D", "E"]);
+                    state.end_way(&way, true);
+                    state.choose_no_more(&way, 1);
+                });
+                tokio::time::sleep(some).await;
+                let none: [&str; 0] = [];
+                assert_eq!(asked(&network), none, "{is_lost} {is_stopped}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_behind_a_lost_one_reaches_nobody() {
+        let some = Duration::from_millis(5);
+        let way = ("n1".into(), "c1".into());
+        let (network, number) = one_connection(1).await;
+        network.with(|state| {
+            harm(state, &way, 1, true);
+            harm(state, &way, 2, false);
+            say(state, number, &["PING", "PING"]);
+        });
+        tokio::time::sleep(some).await;
+        network.with(|state| state.choose_no_more(&way, 2));
+        tokio::time::sleep(some).await;
+        let received = network.with(|state| state.connections[&number].received.len());
+        assert_eq!(received, 0);
     }
 }

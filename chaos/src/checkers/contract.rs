@@ -80,7 +80,7 @@ impl<'a> Starts<'a> {
         let record = self.record;
         let ask = record.ask_of(grant);
         let visible = self.visible[ask.client as usize];
-        let is_renewed = ask.lease_ns.is_none();
+        let is_renewed = ask.asked_ns.is_none();
         let succeeded = record
             .extends(grant)
             .filter(|extend| extend.ending == Ending::Ok);
@@ -95,9 +95,9 @@ impl<'a> Starts<'a> {
         let renewed = || {
             let visible = self.visible[ask.client as usize];
             let usual = || self.record.renewal_ns(ask.client);
-            visible.then(|| ask.first_ns.unwrap_or_else(usual))
+            visible.then(|| ask.granted_ns.unwrap_or_else(usual))
         };
-        let lease_ns = ask.lease_ns.or_else(renewed);
+        let lease_ns = ask.lease_ns().or_else(renewed);
         (self.record.lease_from_ns(grant), lease_ns)
     }
 
@@ -171,7 +171,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 /// The instant after which a grant was late, if it was.
 fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
     let ask = record.ask_of(grant);
-    let lease_ns = ask.lease_ns?;
+    let lease_ns = ask.lease_ns()?;
     grant.promise.mode?;
     let (from_ns, limit_ns) = match grant.sent_ns {
         Some(sent_ns) => (sent_ns, sent_ns.saturating_add(lease_ns)),

@@ -200,7 +200,7 @@ fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
 
 /// A grant for a message: its name, whose it is, and its lease.
 pub(crate) fn described(record: &Record, grant: &Grant) -> String {
-    let lease = match record.ask_of(grant).lease_ns {
+    let lease = match record.ask_of(grant).lease_ns() {
         Some(lease_ns) => {
             let from_ns = record.lease_from_ns(grant);
             format!("lease {} from {}", ms(lease_ns), ms(from_ns))

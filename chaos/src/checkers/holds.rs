@@ -137,16 +137,24 @@ pub struct Ask {
     pub called_ns: u64,
     /// When it was answered.
     pub returned_ns: Option<u64>,
-    /// The lease that was granted, else asked for; `None` is renewed by the library.
-    pub lease_ns: Option<u64>,
-    /// The lease that one which is renewed began with, where that was less than what renewals give.
-    pub first_ns: Option<u64>,
+    /// The lease that was asked for; `None` is renewed by the library.
+    pub asked_ns: Option<u64>,
+    /// The lease that was granted, where that is another: if it is less, the library claims the rest.
+    pub granted_ns: Option<u64>,
     /// The longest wait asked for.
     pub wait_ns: Option<u64>,
     /// Permits, where said.
     pub permits: Option<u32>,
     /// The grant that it gave, an index into [`Record::grants`].
     pub grant: Option<u32>,
+}
+
+impl Ask {
+    /// The lease that was granted, else asked for; `None` is renewed by the library.
+    pub fn lease_ns(&self) -> Option<u64> {
+        let asked_ns = self.asked_ns?;
+        Some(self.granted_ns.unwrap_or(asked_ns))
+    }
 }
 
 /// An accepted write to the protected resource.

@@ -2,10 +2,12 @@
 //!
 //! 1. A grant is possible until the earliest of: its release answered `ok` or `not_held`; with a fixed lease, the return of
 //!    its last ok or unknown acquire or extend, plus the lease; with a renewed one, a lease after its release was answered
-//!    `failed` or `unknown`, after `lost`, or after its client died.
+//!    `failed` or `unknown`, after `lost`, or after its client died. One that was granted for less than was asked for may have claimed the
+//!    rest before it was lost, if a fault touched its client: that is until a lease after.
 //! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the heal + lease. An
 //!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease. One that a fault
 //!    touched and that goes on beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the lock.
+//!    So is one that was refused a place in a line, until the heal, for 5 s at most: its leaving is lost, too.
 //!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
 //! 3. A call of several locks may hold some of them while it waits for another that is held.
 //! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. It goes on
@@ -20,13 +22,16 @@ use results::verdict::Anomaly;
 
 use super::exclusion::ms;
 use super::faults::{self, Touches, TouchesByLock};
-use super::holds::{Ask, Ending, Grant, Record, Step};
+use super::holds::{Ask, Ending, Grant, Record, Step, StepKind};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
 use crate::scenario::nanoseconds;
 
 /// Two tries of one owner with no more than this between them are one asking.
 const POLL_NS: u64 = 250_000_000;
+
+/// For so long at most a line serves one who has left it unheard: its place lasts 3 s, and a call 2 s.
+const CALLED_NS: u64 = 5_000_000_000;
 
 /// Nobody can say whether a lock stood still for longer than the grace.
 const UNKNOWN: &str = "how long the lock was free and asked for is known to the generators' clocks only, and that may be longer than the grace";
@@ -79,7 +84,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 
 fn lease_ns(record: &Record, ask: &Ask) -> u64 {
     let renewed = || record.renewal_ns(ask.client);
-    ask.lease_ns.unwrap_or_else(renewed)
+    ask.lease_ns().unwrap_or_else(renewed)
 }
 
 /// When a hold of a lock was possible by the answers given.
@@ -133,7 +138,7 @@ fn until_ns<'a>(
         .filter_map(|release| release.returned_ns)
         .min()
         .unwrap_or(u64::MAX);
-    let Some(fixed_ns) = ask.lease_ns else {
+    let Some(fixed_ns) = ask.lease_ns() else {
         let lease_ns = record.renewal_ns(ask.client);
         let doubtful = record
             .releases(grant)
@@ -150,6 +155,21 @@ fn until_ns<'a>(
         .map(|step| (answered_ns(touches, ask.client, step), step.lease_ns));
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
+    }
+    // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is answered in time.
+    let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == Ending::Ok;
+    let is_less = |asked_ns: &u64| {
+        ask.granted_ns
+            .is_some_and(|granted_ns| granted_ns < *asked_ns)
+    };
+    if let Some(claimed_ns) = ask.asked_ns.filter(is_less)
+        && !record.steps(grant).any(is_claimed)
+    {
+        let last_ns = grant.lost_ns.unwrap_or(u64::MAX).min(until_ns);
+        let span = (grant.returned_ns, last_ns);
+        if touches.in_flight(ask.client).within(span).next().is_some() {
+            until_ns = until_ns.max(last_ns.saturating_add(claimed_ns));
+        }
     }
     // A re-entry, and giving one back, set the key's lease anew: the outer grant lives on it.
     for other in nested {
@@ -212,6 +232,12 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
             if let Some(died_ns) = record.asker_died_ns(ask) {
                 spans.push((died_ns, died_ns.saturating_add(lease_ns)));
             }
+        }
+        // Its place may be called until the servers hear that it has left.
+        Ending::Busy if ask.promise.ordered => {
+            let unheard = (end_ns, end_ns.saturating_add(CALLED_NS));
+            let touched = touches.in_flight(ask.client).within(unheard).next();
+            spans.extend(touched.filter(|span| span.0 == end_ns));
         }
         _ => {}
     }

@@ -141,8 +141,8 @@ impl Reader {
             called_ns: t_ns,
             returned_ns: None,
             ending: Ending::Open,
-            lease_ns: acquire.lease_ms.map(ns),
-            first_ns: None,
+            asked_ns: acquire.lease_ms.map(ns),
+            granted_ns: None,
             wait_ns: acquire.wait_ms.map(ns),
             permits: acquire.permits,
             grant: None,
@@ -250,11 +250,7 @@ impl Reader {
                 returned_ns,
                 lease_ms,
             } => {
-                let granted_ns = lease_ms.map(ns);
-                match ask.lease_ns {
-                    Some(_) => ask.lease_ns = granted_ns.or(ask.lease_ns),
-                    None => ask.first_ns = granted_ns,
-                }
+                ask.granted_ns = lease_ms.map(ns);
                 told_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }
