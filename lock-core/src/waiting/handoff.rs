@@ -79,7 +79,11 @@ impl Handoff {
             Given::Freed if !queue.placed(&first.owner, None) => {
                 give_back(&self.holds[0], Giving::Undo);
             }
-            Given::Freed | Given::Kept | Given::Absent => {}
+            // Whoever had the client's place before may have left it, also that of those who came later: the first of them asks.
+            Given::Absent => {
+                queue.ask_again(&first.owner);
+            }
+            Given::Freed | Given::Kept => {}
         }
     }
 }
