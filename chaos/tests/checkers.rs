@@ -356,6 +356,75 @@ fn a_renewed_lease_counts_as_given_until_it_is_claimed() {
     assert_eq!(contract(given, claimed), State::Violated);
 }
 
+/// What liveness says of a queued lock in these lines, of which those of a fault on client 1 are there or not.
+fn liveness_of_a_line(lines: &[&str], fault: Option<(&str, u64, u64)>) -> State {
+    let event = |phase: &str, fault: &str, at_ms: u64| {
+        format!(
+            r#"{{"t_ns":{at_ms}000000,"event":"fault","fault":"{fault}","targets":["c1 -> n1","n1 -> c1"],"span":1,"phase":"{phase}"}}"#
+        )
+    };
+    let faults = fault.into_iter().flat_map(|(fault, from_ms, to_ms)| {
+        [event("inject", fault, from_ms), event("heal", fault, to_ms)]
+    });
+    let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    lines.extend(faults);
+    let at = |line: &String| {
+        let digits = line.trim_start_matches(r#"{"t_ns":"#).split(',').next();
+        digits.and_then(|digits| digits.parse::<u64>().ok())
+    };
+    lines.sort_by_key(at);
+    let options = CheckOptions {
+        floors: None,
+        ..CheckOptions::default()
+    };
+    let history = History::parse(&(lines.join("\n") + "\n")).unwrap();
+    check(&history, &options).verdicts.liveness.state
+}
+
+// c3 |---|
+// c1   ~~~busy         cut off, so that its leaving is unheard and it is called
+// c2    ~~~~~~~~~~~|--
+#[test]
+fn who_was_cut_off_as_it_left_may_be_called() {
+    let lines = [
+        r#"{"t_ns":0,"id":1,"op":"acquire","client":"c3","owner":"t0","lock":"a","kind":"queued","lease_ms":9000,"wait_ms":500}"#,
+        r#"{"t_ns":1000000,"id":1,"end":"ok","grant":"g3"}"#,
+        r#"{"t_ns":10000000,"id":2,"op":"acquire","client":"c1","owner":"t0","lock":"a","kind":"queued","lease_ms":9000,"wait_ms":690}"#,
+        r#"{"t_ns":600000000,"id":3,"op":"acquire","client":"c2","owner":"t0","lock":"a","kind":"queued","lease_ms":9000,"wait_ms":3000}"#,
+        r#"{"t_ns":640000000,"id":4,"op":"release","grant":"g3"}"#,
+        r#"{"t_ns":650000000,"id":4,"end":"ok"}"#,
+        r#"{"t_ns":700000000,"id":2,"end":"busy"}"#,
+        r#"{"t_ns":2300000000,"id":3,"end":"ok","grant":"g2"}"#,
+        r#"{"t_ns":2400000000,"id":5,"op":"release","grant":"g2"}"#,
+        r#"{"t_ns":2410000000,"id":5,"end":"ok"}"#,
+    ];
+    let cut = |from_ms, to_ms| liveness_of_a_line(&lines, Some(("partition", from_ms, to_ms)));
+    assert_eq!(cut(100, 2_290), State::Clean);
+    assert_eq!(liveness_of_a_line(&lines, None), State::Violated);
+    // Its leaving was heard.
+    assert_eq!(cut(50, 150), State::Violated);
+}
+
+// c1 |----lost         given for less than it asked for; the answer to its claim comes too late, or never
+// c2   ~~~~~~~~~~~|--
+#[test]
+fn a_claim_without_an_answer_may_have_worked() {
+    let lines = [
+        r#"{"t_ns":0,"id":1,"op":"acquire","client":"c1","owner":"t0","lock":"a","kind":"queued","lease_ms":2500,"wait_ms":500}"#,
+        r#"{"t_ns":20000000,"id":1,"end":"ok","grant":"g1","sent_ns":10000000,"lease_ms":2000}"#,
+        r#"{"t_ns":1000000000,"id":2,"op":"acquire","client":"c2","owner":"t0","lock":"a","kind":"queued","lease_ms":2500,"wait_ms":5000}"#,
+        r#"{"t_ns":1990000000,"event":"lost","grant":"g1","reason":"Expired"}"#,
+        r#"{"t_ns":4000000000,"id":2,"end":"ok","grant":"g2","sent_ns":3990000000}"#,
+        r#"{"t_ns":4400000000,"id":5,"op":"release","grant":"g2"}"#,
+        r#"{"t_ns":4410000000,"id":5,"end":"ok"}"#,
+    ];
+    let late = |from_ms, to_ms| liveness_of_a_line(&lines, Some(("delay", from_ms, to_ms)));
+    assert_eq!(late(5, 5_000), State::Clean);
+    assert_eq!(liveness_of_a_line(&lines, None), State::Violated);
+    // After the loss.
+    assert_eq!(late(2_000, 5_000), State::Violated);
+}
+
 /// Twelve seconds of three clients over five masters, each cut off for good from some of them; their tries end after 800 ms, as `ends` says.
 fn starved(cut: [&[&str]; 3], ends: [&str; 3]) -> History {
     let mut targets = Vec::new();
