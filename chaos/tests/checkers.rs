@@ -19,6 +19,15 @@ fn judged(name: &str) -> CheckReport {
     check(&history(name), &CheckOptions::default())
 }
 
+/// As it is, however little happened.
+fn without_floors(history: &History) -> CheckReport {
+    let options = CheckOptions {
+        floors: None,
+        ..CheckOptions::default()
+    };
+    check(history, &options)
+}
+
 /// The classes that are violated, in the order of the registry; none may be unknown.
 fn violated(report: &CheckReport) -> Vec<&'static str> {
     let verdicts: [&Verdict; 5] = [
@@ -245,11 +254,7 @@ fn too_little_is_unknown_unless_the_floors_are_off() {
         report.verdicts.belief.why,
         ["too little happened: 1 grants, 3 are wanted"]
     );
-    let bare = CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    };
-    let report = check(&history("too-little-happened"), &bare);
+    let report = without_floors(&history("too-little-happened"));
     assert_eq!(report.verdicts.belief.state, State::Clean);
 }
 
@@ -257,15 +262,14 @@ fn too_little_is_unknown_unless_the_floors_are_off() {
 fn a_torn_history_is_unknown_at_best_and_a_violation_stands() {
     let mut torn = history("one-after-the-other");
     torn.torn = true;
-    let bare = CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    };
-    let report = check(&torn, &bare);
+    let report = without_floors(&torn);
     assert_eq!(report.verdicts.liveness.state, State::Unknown);
     let mut torn = history("contract-late-grant");
     torn.torn = true;
-    assert_eq!(check(&torn, &bare).verdicts.contract.state, State::Violated);
+    assert_eq!(
+        without_floors(&torn).verdicts.contract.state,
+        State::Violated
+    );
 }
 
 #[test]
@@ -311,11 +315,7 @@ fn a_loss_counts_from_when_it_was_told() {
 {{"t_ns":55,"id":3,"end":"ok"}}
 "#
         );
-        let options = CheckOptions {
-            floors: None,
-            ..CheckOptions::default()
-        };
-        let report = check(&History::parse(&text).unwrap(), &options);
+        let report = without_floors(&History::parse(&text).unwrap());
         report.verdicts.belief.state
     };
     assert_eq!(lost(""), State::Violated);
@@ -340,11 +340,7 @@ fn a_renewed_lease_counts_as_given_until_it_is_claimed() {
 {{"t_ns":2310000000,"id":3,"end":"ok"}}
 "#
         );
-        let options = CheckOptions {
-            floors: None,
-            ..CheckOptions::default()
-        };
-        let report = check(&History::parse(&text).unwrap(), &options);
+        let report = without_floors(&History::parse(&text).unwrap());
         report.verdicts.contract.state
     };
     let given = r#","lease_ms":2000"#;
@@ -373,12 +369,8 @@ fn liveness_of_a_line(lines: &[&str], fault: Option<(&str, u64, u64)>) -> State 
         digits.and_then(|digits| digits.parse::<u64>().ok())
     };
     lines.sort_by_key(at);
-    let options = CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    };
     let history = History::parse(&(lines.join("\n") + "\n")).unwrap();
-    check(&history, &options).verdicts.liveness.state
+    without_floors(&history).verdicts.liveness.state
 }
 
 // c3 |---|

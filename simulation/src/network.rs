@@ -290,15 +290,16 @@ impl State {
         if let Some(link) = self.links.get_mut(way).filter(|link| link.cuts > 0) {
             return link.held.push(event);
         }
-        self.come(event);
+        self.hand_over(event);
     }
 
-    /// Hands over what is at its machine, or keeps it while the process there is stopped.
-    fn come(&mut self, event: Event) {
+    /// Hands over what is at its machine, but for what waits for a stopped process, and what a fault on messages holds or loses.
+    fn hand_over(&mut self, event: Event) {
+        let now = self.now();
         let Some((connection, to_server)) = event.of() else {
             return;
         };
-        let Some(of) = self.connections.get(&connection) else {
+        let Some(of) = self.connections.get_mut(&connection) else {
             return;
         };
         // The kernel accepts for a process that is stopped.
@@ -311,18 +312,6 @@ impl State {
                 .or_default()
                 .push(event);
         }
-        self.hand_over(event);
-    }
-
-    /// Hands over what is at its machine, but for what a fault on messages holds or loses: also of what waited for a stopped process.
-    fn hand_over(&mut self, event: Event) {
-        let now = self.now();
-        let Some((connection, to_server)) = event.of() else {
-            return;
-        };
-        let Some(of) = self.connections.get_mut(&connection) else {
-            return;
-        };
         match &mut of.flows[usize::from(to_server)] {
             Flow::Free => {}
             Flow::Held(_, held) => return held.push(event),
@@ -716,7 +705,7 @@ impl State {
         }
         // It is at its machine: before what came later, to a link that is cut or a process that is stopped.
         let later = std::mem::take(&mut self.waiting);
-        free.into_iter().for_each(|event| self.come(event));
+        free.into_iter().for_each(|event| self.hand_over(event));
         for (name, events) in later {
             self.waiting.entry(name).or_default().extend(events);
         }
@@ -914,24 +903,25 @@ mod tests {
         asks.map(|(_, what)| what.to_owned()).collect()
     }
 
-    /// Whatever else keeps what came later.
+    /// Also where a cut or a stop keeps what came later.
     #[tokio::test(start_paused = true)]
     async fn what_a_fault_held_comes_before_what_came_later() {
         let some = Duration::from_millis(5);
         let way = ("c1".into(), "n1".into());
         for is_cut in [false, true] {
             let (network, number) = one_connection(1).await;
+            let keeps = |state: &mut State, on| match (is_cut, on) {
+                (true, _) => state.cut(&way, on),
+                (false, true) => drop(state.stop("n1")),
+                (false, false) => drop(state.go_on("n1")),
+            };
             network.with(|state| {
                 harm(state, &way, 1, false);
                 say(state, number, &["A"]);
             });
             tokio::time::sleep(some).await;
             network.with(|state| {
-                if is_cut {
-                    state.cut(&way, true);
-                } else {
-                    state.stop("n1");
-                }
+                keeps(state, true);
                 say(state, number, &["B"]);
             });
             tokio::time::sleep(some).await;
@@ -940,13 +930,7 @@ mod tests {
                 say(state, number, &["C"]);
             });
             tokio::time::sleep(some).await;
-            network.with(|state| {
-                if is_cut {
-                    state.cut(&way, false);
-                } else {
-                    state.go_on("n1");
-                }
-            });
+            network.with(|state| keeps(state, false));
             tokio::time::sleep(some).await;
             assert_eq!(asked(&network), ["A", "B", "C"], "cut: {is_cut}");
         }

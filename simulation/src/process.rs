@@ -26,14 +26,16 @@ pub(crate) struct Process {
     own: Weak<Process>,
     tasks: Mutex<Tasks>,
     clock: Mutex<Skew>,
-    /// For how long it has been stopped, and since when it is.
-    stood_still: Mutex<(Duration, Option<Duration>)>,
     dead: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Tasks {
     turn: Turn,
+    /// When it was stopped last.
+    stopped_at: Duration,
+    /// For how long it has been stopped before.
+    stood_still: Duration,
     /// How each task is woken.
     wakers: BTreeMap<u64, Waker>,
     numbered: u64,
@@ -46,11 +48,12 @@ impl Process {
             own: own.clone(),
             tasks: Mutex::new(Tasks {
                 turn: Turn::Go,
+                stopped_at: Duration::ZERO,
+                stood_still: Duration::ZERO,
                 wakers: BTreeMap::new(),
                 numbered: 0,
             }),
             clock: Mutex::default(),
-            stood_still: Mutex::default(),
             dead: watch::Sender::new(false),
         })
     }
@@ -77,7 +80,7 @@ impl Process {
     /// For how long the one whose task is running has been stopped.
     pub(crate) fn running_stood_still() -> Duration {
         let process = Self::running();
-        process.map_or(Duration::ZERO, |process| process.stood_still().0)
+        process.map_or(Duration::ZERO, |process| process.tasks().stood_still)
     }
 
     /// From now on none of its tasks runs.
@@ -85,7 +88,7 @@ impl Process {
         let mut tasks = self.tasks();
         if tasks.turn == Turn::Go {
             tasks.turn = Turn::Wait;
-            self.stood_still().1 = Some(since_base());
+            tasks.stopped_at = since_base();
         }
     }
 
@@ -94,10 +97,8 @@ impl Process {
         let mut tasks = self.tasks();
         if tasks.turn == Turn::Wait {
             tasks.turn = Turn::Go;
-            let mut still = self.stood_still();
-            let since = still.1.take().map(|at| since_base().saturating_sub(at));
-            still.0 += since.unwrap_or_default();
-            drop(still);
+            let stopped_for = since_base().saturating_sub(tasks.stopped_at);
+            tasks.stood_still += stopped_for;
             Self::wake(tasks);
         }
     }
@@ -132,12 +133,6 @@ impl Process {
         let wakers: Vec<Waker> = tasks.wakers.values().cloned().collect();
         drop(tasks);
         wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn stood_still(&self) -> MutexGuard<'_, (Duration, Option<Duration>)> {
-        self.stood_still
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {

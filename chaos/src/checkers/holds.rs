@@ -155,6 +155,12 @@ impl Ask {
         let asked_ns = self.asked_ns?;
         Some(self.granted_ns.unwrap_or(asked_ns))
     }
+
+    /// The lease that the library claims for a grant of less.
+    pub(super) fn claimed_ns(&self) -> Option<u64> {
+        let granted_ns = self.granted_ns?;
+        self.asked_ns.filter(|asked_ns| granted_ns < *asked_ns)
+    }
 }
 
 /// An accepted write to the protected resource.

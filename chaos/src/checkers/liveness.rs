@@ -158,11 +158,7 @@ fn until_ns<'a>(
     }
     // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is answered in time.
     let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == Ending::Ok;
-    let is_less = |asked_ns: &u64| {
-        ask.granted_ns
-            .is_some_and(|granted_ns| granted_ns < *asked_ns)
-    };
-    if let Some(claimed_ns) = ask.asked_ns.filter(is_less)
+    if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
     {
         let last_ns = grant.lost_ns.unwrap_or(u64::MAX).min(until_ns);

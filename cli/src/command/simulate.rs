@@ -126,8 +126,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 /// A scenario that can be simulated, as the text of its file.
 fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| exit::usage(format!("{name} cannot be read: {error}")))?;
+    let text = files::read(path).map_err(exit::usage)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::usage)?;
     let (servers, subject) = (scenario.topology.kind.name(), &scenario.lock.subject);
     if !TOPOLOGIES.contains(&servers) {
@@ -137,7 +136,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     }
     if subject.starts_with("exec:") {
         let why = format!(
-            "{name}: {subject} is a program of its own, which real servers only can be given"
+            "{name}: {subject} is a program; `locklab chaos {name}` runs it on real servers"
         );
         return Err(exit::usage(why));
     }

@@ -79,7 +79,7 @@ impl Handoff {
             Given::Freed if !queue.placed(&first.owner, None) => {
                 give_back(&self.holds[0], Giving::Undo);
             }
-            // Whoever had the client's place before may have left it, also that of those who came later: the first of them asks.
+            // An earlier undo may have given the client's place up while later waiters stood in it: the first of them asks.
             Given::Absent => {
                 queue.ask_again(&first.owner);
             }
