@@ -142,9 +142,8 @@ impl Links {
     /// Puts addresses in the place of names, as far as these resolve now.
     pub(crate) async fn resolve(&mut self) {
         for endpoint in &mut self.endpoints {
-            let found = tokio::net::lookup_host(endpoint.as_str()).await;
-            if let Some(address) = found.ok().and_then(|mut found| found.next()) {
-                *endpoint = address.to_string();
+            if let Some(address) = machine::lookup(endpoint).await {
+                *endpoint = address;
             }
         }
     }

@@ -178,7 +178,7 @@ impl Names {
 }
 
 /// No resolver outside knows such a name.
-pub(crate) fn named(node: &str) -> String {
+pub fn named(node: &str) -> String {
     format!("{node}.locklab.invalid")
 }
 

@@ -19,7 +19,9 @@ use tokio::task::JoinHandle;
 
 /// A simulated machine, as code that runs on it sees it.
 pub trait Machine: Send + Sync {
-    /// Connects the running process to an address.
+    /// What a name means now, both with their port; nothing where it means nothing.
+    fn lookup(&self, name: &str) -> Option<String>;
+    /// Connects the running process to an address, or to what a name means.
     fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Arc<dyn Stream>>>;
     /// The running process, to which a new task belongs.
     fn process(&self) -> Arc<dyn Process>;
@@ -81,6 +83,17 @@ fn here() -> Option<Arc<dyn Machine>> {
     match ENTERED.load(Ordering::Relaxed) {
         true => HERE.with_borrow(Clone::clone),
         false => None,
+    }
+}
+
+/// What a name means now, both with their port; nothing where it means nothing.
+pub async fn lookup(name: &str) -> Option<String> {
+    match here() {
+        Some(machine) => machine.lookup(name),
+        None => {
+            let found = tokio::net::lookup_host(name).await;
+            found.ok()?.next().map(|address| address.to_string())
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod apart;
 mod client;
 mod clients;
 pub mod draw;
+pub mod fits;
 mod heap;
 mod host;
 mod nemesis;

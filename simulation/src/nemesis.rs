@@ -22,10 +22,34 @@ use tokio::sync::watch;
 use crate::{
     clients::Clients,
     network::{Chosen, Network},
-    run::MASTER_NAME,
+    run::{MASTER_NAME, by_name},
     server::{Loss, Reply},
     system::Skew,
 };
+
+/// The faults that are simulated.
+pub(crate) const FAULTS: [&str; 20] = [
+    "client-kill",
+    "client-pause",
+    "clock",
+    "cut",
+    "delay",
+    "drop",
+    "failover",
+    "hold",
+    "kill",
+    "late-writes",
+    "maxmemory",
+    "migrate-slot",
+    "new-address",
+    "partition",
+    "pause",
+    "power-cut",
+    "refuse",
+    "reset",
+    "restart",
+    "script-flush",
+];
 
 /// Whom faults act on, and who is told.
 pub(crate) struct Scene {
@@ -66,9 +90,11 @@ impl Scene {
             ..FaultSpan::default()
         };
         span.bit = self.act(&fault, &targets, true).await;
+        let is_over = faults::find(&fault.fault).is_some_and(|kind| kind.one_shot);
         let lasts = async {
             match fault.lasts_ns {
                 Some(lasts_ns) => tokio::time::sleep(Duration::from_nanos(lasts_ns)).await,
+                None if is_over => {}
                 None => std::future::pending().await,
             }
         };
@@ -148,7 +174,9 @@ impl Scene {
             effect |= match target {
                 Target::Client(number) => self.on_client(fault, *number, on).await,
                 Target::Node(name) => {
-                    self.on_node(fault, name, on) || self.by_order(fault, name, on).await
+                    self.on_node(fault, name, on)
+                        || self.by_order(fault, name, on).await
+                        || self.starts_again(fault, name, on).await
                 }
                 Target::Link(from, to) => self.on_link(fault, from, to, on),
             };
@@ -250,6 +278,32 @@ impl Scene {
             }
             _ => false,
         })
+    }
+
+    /// Faults that end a process and start it again: with its data, under its address or another one, which its name follows.
+    async fn starts_again(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
+        let moves = fault.fault == "new-address";
+        if !on || !moves && fault.fault != "restart" {
+            return false;
+        }
+        let known = by_name(name);
+        let ended = self.network.with(|state| {
+            let ended = state.end_process(name, Loss::Process);
+            if ended && moves {
+                state.move_away(name);
+                state.point(&known, None);
+                state.start_process(name);
+            }
+            ended
+        });
+        tokio::time::sleep(settings::time(&fault.with, "after").unwrap_or_default()).await;
+        if ended {
+            self.network.with(|state| match moves {
+                true => state.point(&known, Some(name)),
+                false => drop(state.start_process(name)),
+            });
+        }
+        ended
     }
 
     /// What a server says to an order; nothing if it does not for a while.

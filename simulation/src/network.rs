@@ -44,6 +44,8 @@ pub(crate) struct State {
     /// How long bytes are under way where no fault acts.
     latency: (Duration, Duration),
     pub(crate) hosts: BTreeMap<String, Host>,
+    /// What the names mean by which clients know servers; nothing: for now, nothing.
+    names: BTreeMap<String, Option<String>>,
     links: BTreeMap<Way, Link>,
     connections: BTreeMap<u64, Connection>,
     /// What came for a server that is stopped.
@@ -160,6 +162,7 @@ impl Network {
                 now: Duration::ZERO,
                 latency,
                 hosts,
+                names: BTreeMap::new(),
                 links: BTreeMap::new(),
                 connections: BTreeMap::new(),
                 waiting: BTreeMap::new(),
@@ -759,9 +762,31 @@ impl State {
         all.any(|connection| connection.ways.contains(way))
     }
 
+    /// What a name means now; an address is its own.
+    fn lookup(&self, name: &str) -> Option<String> {
+        let means = self.names.get(name);
+        means.map_or_else(|| Some(name.to_owned()), Clone::clone)
+    }
+
+    /// From now on a name means the address of that server, or nothing.
+    pub(crate) fn point(&mut self, name: &str, server: Option<&str>) {
+        let host = server.and_then(|server| self.hosts.get(server));
+        let address = host.map(|host| host.address.clone());
+        self.names.insert(name.to_owned(), address);
+    }
+
+    /// Gives a server another address, where it is found from now on.
+    pub(crate) fn move_away(&mut self, server: &str) {
+        if let Some(host) = self.hosts.get_mut(server) {
+            host.address = format!("elsewhere.{}", host.address);
+        }
+    }
+
     fn dial(&mut self, client: String, address: &str, link: Option<LinkId>) -> u64 {
-        let found = self.hosts.iter().find(|(_, host)| host.address == address);
-        let server: Arc<str> = found.map_or(address, |(name, _)| name).into();
+        let means = self.lookup(address);
+        let means = means.as_deref().unwrap_or(address);
+        let found = self.hosts.iter().find(|(_, host)| host.address == means);
+        let server: Arc<str> = found.map_or(means, |(name, _)| name).into();
         let client: Arc<str> = client.into();
         self.count += 1;
         let number = self.count;

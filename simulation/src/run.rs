@@ -15,13 +15,14 @@ use bench::{
 };
 use chaos::{
     checkers::{CheckOptions, CheckReport, check},
+    names::named,
     plan::Plan,
     proof,
     roles::Roles,
     run::{check_options, load},
     scenario::FaultSpec,
 };
-use cluster_config::{Role, Topology, TopologyKind, layout::slot_range};
+use cluster_config::{self as topology, Role, Topology, TopologyKind, layout::slot_range};
 use lock_core::machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub simulated: Duration,
     /// Classes that were to be clean and are violated.
     pub convicted: Vec<String>,
+    /// Classes that were to be violated and are not.
+    pub missed: Vec<String>,
     /// Classes that were to be clean and of which too little is known.
     pub unknown: Vec<String>,
     /// Where it was asked for: the shortest history that convicts, step by step.
@@ -114,6 +117,14 @@ async fn record(
     let carrier = tokio::spawn(Arc::clone(&network).carry());
     if in_full {
         network.with(State::begin_trace);
+    }
+    if plan.needs_names() {
+        let masters = plan.topology.names(Role::Master);
+        network.with(|state| {
+            for name in masters {
+                state.point(&by_name(&name), Some(&name));
+            }
+        });
     }
     network.with(State::begin);
     if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&plan.topology.kind) {
@@ -176,6 +187,12 @@ fn latency(random: &mut ChaCha8Rng) -> (Duration, Duration) {
 fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
     let config = |name| plan.topology.config.get(name).map_or("", String::as_str);
     let persistence = match (config("appendonly"), config("appendfsync")) {
+        _ if plan.topology.persistence == Some(topology::Persistence::AofAlways) => {
+            Persistence::Always
+        }
+        _ if plan.topology.persistence == Some(topology::Persistence::AofEverysec) => {
+            Persistence::EverySecond
+        }
         ("yes", "always") => Persistence::Always,
         ("yes", "no") => Persistence::Never,
         ("yes", _) => Persistence::EverySecond,
@@ -250,10 +267,18 @@ fn address(name: &str) -> Address {
     }
 }
 
+/// As what clients know a server in a run whose faults are about names.
+pub(crate) fn by_name(name: &str) -> String {
+    address(&named(name)).to_string()
+}
+
 fn target(plan: &Plan) -> String {
+    let known = |name: &String| match plan.needs_names() {
+        true => by_name(name),
+        false => address(name).to_string(),
+    };
     let all = |role| {
-        let names = plan.topology.names(role).into_iter();
-        let all: Vec<_> = names.map(|name| address(&name).to_string()).collect();
+        let all: Vec<_> = plan.topology.names(role).iter().map(known).collect();
         all.join(",")
     };
     match plan.topology.kind {
@@ -288,8 +313,12 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
         let fits = expected.filter(|(class, expected)| result.meets(class, expected) == wanted);
         fits.map(|(class, _)| class.clone()).collect()
     };
+    let to_be_violated = |class: &String| plan.expect[class] == "violated";
+    let unmet: Vec<String> = meets(Some(false));
+    let (missed, convicted) = unmet.into_iter().partition(to_be_violated);
     Outcome {
-        convicted: meets(Some(false)),
+        convicted,
+        missed,
         unknown: meets(None),
         sequence: Sequence::of(&result),
         history,

@@ -52,6 +52,8 @@ pub struct SeedReport {
     pub processor: Duration,
     /// Classes that should be clean and are violated.
     pub convicted: Vec<String>,
+    /// Classes that should be violated and are not.
+    pub missed: Vec<String>,
     /// Classes that should be clean and of which too little is known.
     pub unknown: Vec<String>,
     /// Why something is unknown, or what was found.
@@ -81,6 +83,8 @@ pub struct Report {
     pub processor: Duration,
     /// Seeds that were convicted, and those whose run failed, in order.
     pub convicted: Vec<SeedReport>,
+    /// In how many seeds a class was not violated that should be.
+    pub missed: BTreeMap<String, u64>,
     /// What was met.
     pub coverage: BTreeMap<Met, u64>,
 }
@@ -95,6 +99,7 @@ impl SeedReport {
             failed: None,
             processor: Duration::ZERO,
             convicted: outcome.convicted.clone(),
+            missed: outcome.missed.clone(),
             unknown: outcome.unknown.clone(),
             verdicts: outcome.report.verdicts.clone(),
             met: met(&outcome.history).into_iter().collect(),
@@ -113,6 +118,9 @@ impl Report {
         self.processor += one.processor;
         for (what, count) in &one.met {
             *self.coverage.entry(what.clone()).or_default() += count;
+        }
+        for class in &one.missed {
+            *self.missed.entry(class.clone()).or_default() += 1;
         }
         if one.failed.is_some() || !one.convicted.is_empty() {
             self.convicted.push(one);

@@ -304,6 +304,26 @@ fn sentinels_make_another_master_when_one_dies_and_it_comes_back_as_a_replica() 
     assert!(net.ask(0, "ROLE").starts_with("*5|$5|slave|"));
 }
 
+/// A dial begins a silence of its own: the last answer may be older than a server may be silent, since it was asked no sooner.
+#[test]
+fn a_master_that_closes_connections_is_not_found_down() {
+    let mut net = watched();
+    let listener = net.client(3);
+    net.say(listener, "PSUBSCRIBE *");
+    for later in 0..40 {
+        net.ask(0, "CLIENT KILL TYPE normal");
+        net.ask(0, "CLIENT KILL TYPE pubsub");
+        // Each time in another part of the time between two questions.
+        net.pass(Duration::from_millis(2_000 + 23 * later));
+        let heard = net.heard(listener);
+        assert!(!heard.contains("+sdown"), "{heard}");
+    }
+    net.crash(0, Loss::Process);
+    net.pass(SECOND);
+    let heard = net.heard(listener);
+    assert!(heard.contains("+sdown"), "{heard}");
+}
+
 #[test]
 fn a_minority_of_sentinels_changes_nothing() {
     let mut net = watched();

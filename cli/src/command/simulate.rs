@@ -10,6 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use simulation::draw::{KINDS, TOPOLOGIES, Wanted, plan, scenario};
+use simulation::fits::misfit;
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
 use super::shrink::{self, GRAVEST_FIRST};
@@ -115,12 +116,16 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let (1, [one]) = (count, report.convicted.as_slice()) {
         show(one, &wanted, terminal)?;
     }
-    Ok(match report.convicted.is_empty() {
-        false => exit::NOT_AS_EXPECTED,
-        // Of some seeds nothing can be said, of the swarm something can.
-        true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
-        true => exit::AS_EXPECTED,
-    })
+    // What should be violated is so in one seed at least.
+    let never = |missed: &u64| *missed == report.seeds;
+    Ok(
+        match report.convicted.is_empty() && !report.missed.values().any(never) {
+            false => exit::NOT_AS_EXPECTED,
+            // Of some seeds nothing can be said, of the swarm something can.
+            true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
+            true => exit::AS_EXPECTED,
+        },
+    )
 }
 
 /// A scenario that can be simulated, as the text of its file.
@@ -128,19 +133,12 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display().to_string();
     let text = files::read(path).map_err(exit::usage)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::usage)?;
-    let (servers, subject) = (scenario.topology.kind.name(), &scenario.lock.subject);
-    if !TOPOLOGIES.contains(&servers) {
-        let these = TOPOLOGIES.join(", ");
-        let why = format!("{name}: {servers} is not simulated; these are: {these}");
-        return Err(exit::usage(why));
+    match misfit(&scenario) {
+        Some(why) => Err(exit::usage(format!(
+            "{name}: {why}; `locklab chaos {name}` runs it on real servers"
+        ))),
+        None => Ok(text),
     }
-    if subject.starts_with("exec:") {
-        let why = format!(
-            "{name}: {subject} is a program; `locklab chaos {name}` runs it on real servers"
-        );
-        return Err(exit::usage(why));
-    }
-    Ok(text)
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
@@ -198,6 +196,7 @@ fn document(report: &Report, elapsed_s: f64) -> serde_json::Value {
         "grants": report.grants,
         "unknown": report.unknown.len(),
         "convicted": convicted,
+        "missed": report.missed,
         "coverage": coverage,
     })
 }
@@ -231,7 +230,15 @@ fn text(report: &Report, elapsed_s: f64, by_kind: bool) -> String {
     if more > 0 {
         let _ = writeln!(text, "and {more} more");
     }
-    if report.convicted.is_empty() {
+    for (class, missed) in &report.missed {
+        let violated = report.seeds - missed;
+        let _ = writeln!(
+            text,
+            "{class} was to be violated: it is in {violated} of {} seeds",
+            report.seeds
+        );
+    }
+    if report.convicted.is_empty() && report.missed.is_empty() {
         text.push_str("nothing was convicted that was to be clean\n");
     }
     text.push_str(&coverage(report, by_kind));

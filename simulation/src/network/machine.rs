@@ -17,6 +17,10 @@ use crate::process::Process;
 pub(crate) struct Machine(pub(crate) Arc<Network>);
 
 impl machine::Machine for Machine {
+    fn lookup(&self, name: &str) -> Option<String> {
+        self.0.with(|state| state.lookup(name))
+    }
+
     fn dial(
         &self,
         host: &str,

@@ -332,6 +332,9 @@ impl Server {
         peer.dialled_at = now;
         let to = peer.address.clone();
         if lacks {
+            // Its PING is the first thing that the connection will carry: silence counts from here on, not from the last answer.
+            peer.pinged_at = now;
+            peer.pinged_since.get_or_insert(now);
             let link = self.dial(Purpose::Asks(who.clone()), to.clone());
             self.peer(who).expect("it was there").asks = Some(link);
         }

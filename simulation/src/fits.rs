@@ -1,0 +1,81 @@
+//! What of a scenario file cannot be simulated: it is refused, since a fault that does nothing would look like a lock that survives it.
+
+use chaos::{
+    faults::settings,
+    scenario::{Scenario, When, Who},
+};
+use cluster_config::{Persistence, Topology};
+
+use crate::{draw::TOPOLOGIES, nemesis::FAULTS};
+
+/// Lines of redis.conf that simulated servers follow.
+const CONFIG: [&str; 4] = [
+    "appendfsync",
+    "appendonly",
+    "repl-ping-replica-period",
+    "repl-timeout",
+];
+
+/// What of a scenario cannot be simulated, in words; `None`: everything can be.
+pub fn misfit(scenario: &Scenario) -> Option<String> {
+    let asked = &scenario.topology;
+    if !TOPOLOGIES.contains(&asked.kind.name()) {
+        let these = TOPOLOGIES.join(", ");
+        return Some(format!(
+            "{} is not simulated; these are: {these}",
+            asked.kind.name()
+        ));
+    }
+    let follows = |line: &&String| !CONFIG.contains(&line.as_str());
+    if let Some(line) = asked.config.keys().find(follows) {
+        let these = CONFIG.join(", ");
+        return Some(format!(
+            "`{line}` in `config` is not simulated; these are: {these}"
+        ));
+    }
+    let simulated = Topology {
+        replicas: asked.replicas,
+        masters: asked.masters,
+        shards: asked.shards,
+        sentinels: asked.sentinels,
+        config: asked.config.clone(),
+        persistence: asked.persistence,
+        ..Topology::of(asked.kind)
+    };
+    if *asked != simulated || asked.persistence == Some(Persistence::Rdb) {
+        return Some(
+            "of [topology], `kind`, numbers of servers, `persistence` without `rdb`, and `config` are simulated"
+                .to_owned(),
+        );
+    }
+    if scenario.lock.subject.starts_with("exec:") {
+        return Some(format!("{} is a program", scenario.lock.subject));
+    }
+    if scenario.random.is_some() {
+        return Some("[random] is not simulated; seeds without a file draw faults".to_owned());
+    }
+    if !scenario.hooks.is_empty() {
+        return Some("commands in place of faults are not simulated".to_owned());
+    }
+    scenario.faults.iter().find_map(|fault| {
+        if !FAULTS.contains(&fault.fault.as_str()) {
+            let these = FAULTS.join(", ");
+            return Some(format!(
+                "the fault `{}` is not simulated; these are: {these}",
+                fault.fault
+            ));
+        }
+        if settings::text(&fault.with, "data") == Some("lose") {
+            return Some("a server that loses its directory is not simulated".to_owned());
+        }
+        if matches!(fault.when, When::OnMessage(_)) {
+            return Some("a fault that begins with a message is not simulated".to_owned());
+        }
+        let is_holder = |who: &Who| *who == Who::Holder;
+        fault
+            .on
+            .everybody()
+            .any(is_holder)
+            .then(|| "a fault on the holder is not simulated; it can be put on a client".to_owned())
+    })
+}
