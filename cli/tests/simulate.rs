@@ -9,10 +9,14 @@ use std::process::Output;
 use support::{code, run, stderr, stdout};
 
 fn simulate(servers: &str, subject: &str) -> Output {
+    simulate_with(servers, subject, "clean", "")
+}
+
+fn simulate_with(servers: &str, subject: &str, contract: &str, faults: &str) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let text = format!(
         "name = \"mine\"\n[topology]\nkind = \"{servers}\"\n[lock]\nsubject = \"{subject}\"\nlease = \"500ms\"\n[load]\nduration = \"3s\"\n\
-         [expect]\ncontract = \"clean\"\n"
+         {faults}\n[expect]\ncontract = \"{contract}\"\n"
     );
     std::fs::write(dir.path().join("mine.toml"), text).unwrap();
     run(
@@ -47,4 +51,33 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
         assert_eq!(code(&output), 64, "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn faults_that_would_do_nothing_are_refused() {
+    for (fault, on, why) in [
+        (
+            "stress",
+            "master",
+            "the fault `stress` is not simulated; these are: client-kill",
+        ),
+        ("pause", "holder", "a fault on the holder is not simulated"),
+    ] {
+        let faults =
+            format!("[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"{fault}\"\non = \"{on}\"\n");
+        let output = simulate_with("single", "lock-core:fair", "clean", &faults);
+        assert_eq!(code(&output), 64, "{}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_should_be_violated_must_be_so_in_a_seed() {
+    let output = simulate_with("single", "broken:steal", "violated", "");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = simulate_with("single", "lock-core:fair", "violated", "");
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let said: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(said["missed"]["contract"], 5);
+    assert_eq!(said["convicted"].as_array().unwrap().len(), 0);
 }
