@@ -54,7 +54,7 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
 }
 
 #[test]
-fn faults_that_would_do_nothing_are_refused() {
+fn what_would_do_nothing_is_refused() {
     for (fault, on, why) in [
         (
             "stress",
@@ -69,6 +69,9 @@ fn faults_that_would_do_nothing_are_refused() {
         assert_eq!(code(&output), 64, "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
+    let output = simulate_with("single", "lock-core:fair", "clean", "rate = \"100/s\"\n");
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    assert!(stderr(&output).contains("open loop"));
 }
 
 #[test]

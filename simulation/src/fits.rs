@@ -5,6 +5,7 @@ use chaos::{
     scenario::{Scenario, When, Who},
 };
 use cluster_config::{Persistence, Topology};
+use results::verdict::CLASSES;
 
 use crate::{draw::TOPOLOGIES, nemesis::FAULTS};
 
@@ -15,6 +16,12 @@ const CONFIG: [&str; 4] = [
     "repl-ping-replica-period",
     "repl-timeout",
 ];
+
+/// What a scenario expects besides verdicts: bounds on what is measured, which mean nothing in simulated time.
+pub fn unjudged(scenario: &Scenario) -> impl Iterator<Item = &str> {
+    let expected = scenario.expect.keys().map(String::as_str);
+    expected.filter(|class| !CLASSES.contains(class))
+}
 
 /// What of a scenario cannot be simulated, in words; `None`: everything can be.
 pub fn misfit(scenario: &Scenario) -> Option<String> {
@@ -50,6 +57,15 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
     }
     if scenario.lock.subject.starts_with("exec:") {
         return Some(format!("{} is a program", scenario.lock.subject));
+    }
+    if unjudged(scenario).count() == scenario.expect.len() {
+        let these = CLASSES.join(", ");
+        return Some(format!(
+            "nothing is expected that is judged; these are: {these}"
+        ));
+    }
+    if scenario.load.rate.is_some() {
+        return Some("an open loop (`rate`) is not simulated: its clock is a thread".to_owned());
     }
     if scenario.random.is_some() {
         return Some("[random] is not simulated; seeds without a file draw faults".to_owned());

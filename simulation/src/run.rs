@@ -30,6 +30,7 @@ use results::{
     history::{Entry, History, Line},
     run::{FaultSpan, ScenarioResult},
     sequence::Sequence,
+    verdict::CLASSES,
 };
 use tokio::sync::watch;
 
@@ -309,7 +310,8 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
         ..ScenarioResult::default()
     };
     let meets = |wanted: Option<bool>| {
-        let expected = plan.expect.iter();
+        let judged = |class: &String| CLASSES.contains(&class.as_str());
+        let expected = plan.expect.iter().filter(|(class, _)| judged(class));
         let fits = expected.filter(|(class, expected)| result.meets(class, expected) == wanted);
         fits.map(|(class, _)| class.clone()).collect()
     };

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use simulation::draw::{KINDS, TOPOLOGIES, Wanted, plan, scenario};
-use simulation::fits::misfit;
+use simulation::fits::{misfit, unjudged};
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
 use super::shrink::{self, GRAVEST_FIRST};
@@ -62,7 +62,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
-        scenario: options.file.as_deref().map(read).transpose()?,
+        scenario: (options.file.as_deref())
+            .map(|path| read(path, terminal))
+            .transpose()?,
     };
     if !wanted.fits() {
         let kind = wanted.kind.unwrap_or_default();
@@ -129,16 +131,23 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 }
 
 /// A scenario that can be simulated, as the text of its file.
-fn read(path: &Path) -> anyhow::Result<String> {
+fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     let name = path.display().to_string();
     let text = files::read(path).map_err(exit::usage)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::usage)?;
-    match misfit(&scenario) {
-        Some(why) => Err(exit::usage(format!(
+    if let Some(why) = misfit(&scenario) {
+        return Err(exit::usage(format!(
             "{name}: {why}; `locklab chaos {name}` runs it on real servers"
-        ))),
-        None => Ok(text),
+        )));
     }
+    let unjudged: Vec<_> = unjudged(&scenario).collect();
+    if !unjudged.is_empty() {
+        terminal.note(&format!(
+            "{name}: not judged in simulated time: {}",
+            unjudged.join(", ")
+        ));
+    }
+    Ok(text)
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
