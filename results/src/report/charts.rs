@@ -4,7 +4,7 @@ use itertools::Itertools;
 
 use super::cells;
 use crate::answer::bare;
-use crate::figure::point;
+use crate::figure::{CLIENT_CPU, COMMANDS, Figure, SERVER_CPU, point};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Estimate, FaultSpan, Run, ScenarioResult, with_origin};
@@ -263,12 +263,10 @@ fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Seri
 pub(super) fn cost(run: &Run) -> Option<Chart> {
     let rows = run.rows.iter().filter(|row| !cells::is_void(row));
     let stacks = rows.filter_map(|row| {
-        let mut pieces = vec![("servers".to_owned(), row.server_cpu_us_per_cycle?)];
-        pieces.extend(
-            row.client_cpu_us_per_cycle
-                .map(|us| ("clients".to_owned(), us)),
-        );
-        let commands = row.commands_per_cycle.map(units::figure);
+        let value = |figure: Figure<BenchRow>| Some((figure.of)(row)?.median);
+        let mut pieces = vec![("servers".to_owned(), value(SERVER_CPU)?)];
+        pieces.extend(value(CLIENT_CPU).map(|us| ("clients".to_owned(), us)));
+        let commands = value(COMMANDS).map(units::figure);
         Some(Row {
             note: units::enclosed("", &commands.unwrap_or_default(), " commands"),
             ..of(row, Some(pieces))
