@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::access::{Access, TlsFiles};
-use crate::topology::{OWN_USER, Place};
+use crate::topology::{NodeOutline, OWN_USER};
 use crate::{Links, Node, Role, Secret, Topology, TopologyKind};
 
 /// The name under which sentinels know the master; it is the path of a sentinel URL.
@@ -124,7 +124,7 @@ impl Layout {
     ) -> Layout {
         let masters = topology.count(Role::Master) as usize;
         let places = topology.places();
-        let planned = |(index, place): (usize, &Place<'_>)| {
+        let planned = |(index, place): (usize, &NodeOutline<'_>)| {
             let name = place.name();
             let base = match place.role {
                 Role::Sentinel => SENTINEL_OCTET,
@@ -235,7 +235,7 @@ fn conf(
     topology: &Topology,
     nodes: &[PlannedNode],
     index: usize,
-    place: &Place<'_>,
+    place: &NodeOutline<'_>,
     access: &Access,
     tls: Option<&TlsFiles>,
 ) -> String {

@@ -128,14 +128,14 @@ fn plain(text: &str) -> String {
 
 /// Where a step happens, before columns have their places.
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum Participant {
     Caller(String),
     Servers,
     Node(String),
 }
 
 /// When, where, how and what.
-type Draft = (u64, Vec<Place>, StepKind, String);
+type Draft = (u64, Vec<Participant>, StepKind, String);
 
 #[derive(Default)]
 struct Drawn {
@@ -170,7 +170,7 @@ impl Drawn {
                     }
                 };
                 self.asked.insert(*id, (caller.clone(), lease_ms));
-                let way = vec![Place::Caller(caller), Place::Servers];
+                let way = vec![Participant::Caller(caller), Participant::Servers];
                 self.steps.push((t_ns, way, StepKind::Command, words));
             }
             Entry::End { id, end } => {
@@ -195,13 +195,13 @@ impl Drawn {
                         words.push_str(&format!(", lease to {}", units::instant(to_ns)));
                     }
                 }
-                let way = vec![Place::Servers, Place::Caller(caller)];
+                let way = vec![Participant::Servers, Participant::Caller(caller)];
                 self.steps.push((t_ns, way, StepKind::Answer, words));
             }
             Entry::Event(event) => {
                 let (place, words) = match event {
                     Event::Lost { grant, .. } => (
-                        Place::Caller(self.caller(grant)),
+                        Participant::Caller(self.caller(grant)),
                         format!("is notified that {grant} is lost"),
                     ),
                     Event::Write {
@@ -209,15 +209,15 @@ impl Drawn {
                     } => {
                         let ending = if *accepted { "accepted" } else { "refused" };
                         let words = format!("writes to the resource under {grant}: {ending}");
-                        (Place::Caller(self.caller(grant)), words)
+                        (Participant::Caller(self.caller(grant)), words)
                     }
                     Event::Crash { client } => {
-                        (Place::Node(client.clone()), format!("{client} dies"))
+                        (Participant::Node(client.clone()), format!("{client} dies"))
                     }
                     Event::Probe { lock, ok } => {
                         let verb = if *ok { "take" } else { "refuse" };
                         let words = format!("the servers {verb} a write to {lock}");
-                        (Place::Servers, words)
+                        (Participant::Servers, words)
                     }
                     // Faults are drawn with their evidence, from the result.
                     _ => return,
@@ -235,7 +235,9 @@ impl Drawn {
 
     fn note(&mut self, t_ns: u64, targets: &[String], words: String) {
         let ends = targets.iter().flat_map(|target| target.split(" -> "));
-        let places = ends.map(|name| Place::Node(name.to_owned())).collect();
+        let places = ends
+            .map(|name| Participant::Node(name.to_owned()))
+            .collect();
         self.steps.push((t_ns, places, StepKind::Note, words));
     }
 
@@ -254,8 +256,8 @@ impl Drawn {
             (what, _) => format!("{what} on {}{long}", anomaly.lock),
         };
         let places = match inside.is_empty() {
-            true => vec![Place::Servers],
-            false => inside.into_iter().map(Place::Caller).collect(),
+            true => vec![Participant::Servers],
+            false => inside.into_iter().map(Participant::Caller).collect(),
         };
         let step = (anomaly.from_ns, places, StepKind::Violation, words);
         self.steps.push(step);
@@ -269,7 +271,7 @@ impl Drawn {
         self.steps.truncate(STEPS_MAX);
         let places = || self.steps.iter().flat_map(|(_, places, _, _)| places);
         let callers = places().filter_map(|place| match place {
-            Place::Caller(name) => Some(name.clone()),
+            Participant::Caller(name) => Some(name.clone()),
             _ => None,
         });
         let mut columns: Vec<String> = callers.unique().collect();
@@ -277,7 +279,7 @@ impl Drawn {
         let of_client =
             |name: &str, column: &String| column == name || column.split('/').next() == Some(name);
         let nodes = places().filter_map(|place| match place {
-            Place::Node(name) => Some(name.clone()),
+            Participant::Node(name) => Some(name.clone()),
             _ => None,
         });
         let mut nodes: BTreeSet<String> = nodes.collect();
@@ -285,11 +287,11 @@ impl Drawn {
         let servers = columns.len();
         columns.push(self.servers.clone());
         columns.extend(nodes);
-        let spread = |place: &Place| -> Vec<usize> {
+        let spread = |place: &Participant| -> Vec<usize> {
             let is = |at: usize, column: &String| match place {
-                Place::Servers => at == servers,
-                Place::Caller(name) => column == name,
-                Place::Node(name) => at != servers && of_client(name, column),
+                Participant::Servers => at == servers,
+                Participant::Caller(name) => column == name,
+                Participant::Node(name) => at != servers && of_client(name, column),
             };
             let all = columns.iter().enumerate();
             all.filter(|(at, column)| is(*at, column))

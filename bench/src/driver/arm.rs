@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchPlan, Hooks, Leasing, Place, kind_of};
+use super::{BenchPlan, Hooks, Leasing, Placement, kind_of};
 use crate::{
     load::{Connector, Load},
     round::{self, Clients, Round, ledger::Passed, record::Samples},
@@ -24,7 +24,7 @@ const USUAL: Duration = Duration::from_secs(30);
 /// A subject under one workload with one number of tasks, and its rounds so far.
 pub(super) struct Arm {
     pub(super) subject: Arc<dyn Subject>,
-    pub(super) place: Place,
+    pub(super) place: Placement,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
     /// Whether holds go by the names of their grants, since a lock of the same run knows no other way: like beside like.
@@ -43,7 +43,7 @@ pub(super) struct Arm {
 impl Arm {
     pub(super) fn new(
         subject: Arc<dyn Subject>,
-        place: Place,
+        place: Placement,
         workload: &'static Workload,
         tasks: u32,
         by_name: bool,

@@ -117,7 +117,7 @@ pub struct BenchPlan {
 
 /// Where a subject is measured. Shown without the target's password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Placement {
     /// The target URL.
     pub target: String,
     /// What rows say of it.
@@ -128,7 +128,7 @@ pub struct Place {
     pub processes: Vec<u32>,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.topology, redact(&self.target))
     }
@@ -181,8 +181,8 @@ impl BenchPlan {
     }
 
     /// The plan's own target, as the place of each subject.
-    fn placed(&self, subjects: Vec<Arc<dyn Subject>>) -> Vec<(Arc<dyn Subject>, Place)> {
-        let place = |subject: &dyn Subject| Place {
+    fn placed(&self, subjects: Vec<Arc<dyn Subject>>) -> Vec<(Arc<dyn Subject>, Placement)> {
+        let place = |subject: &dyn Subject| Placement {
             target: self.target.clone(),
             topology: self.topology.clone(),
             durability: subject.durability().unwrap_or(&self.durability).to_owned(),
@@ -302,7 +302,7 @@ pub fn run_subjects<'a>(
 /// As [`run`].
 pub fn run_at<'a>(
     plan: &'a BenchPlan,
-    measured: Vec<(Arc<dyn Subject>, Place)>,
+    measured: Vec<(Arc<dyn Subject>, Placement)>,
     hooks: &'a Hooks,
 ) -> Measuring<'a> {
     Box::pin(measure(plan, measured, hooks))
@@ -310,7 +310,7 @@ pub fn run_at<'a>(
 
 async fn measure(
     plan: &BenchPlan,
-    measured: Vec<(Arc<dyn Subject>, Place)>,
+    measured: Vec<(Arc<dyn Subject>, Placement)>,
     hooks: &Hooks,
 ) -> Result<BenchOutcome, SubjectError> {
     let subjects: Vec<_> = measured
@@ -516,7 +516,7 @@ fn imprecise(groups: &[Group], wanted: f64) -> String {
 /// two arms say what no difference looks like.
 fn groups(
     plan: &BenchPlan,
-    measured: &[(Arc<dyn Subject>, Place)],
+    measured: &[(Arc<dyn Subject>, Placement)],
     workloads: &[&'static Workload],
 ) -> Vec<Group> {
     let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
@@ -526,7 +526,7 @@ fn groups(
         });
     let by_name = !measured.iter().all(|(subject, _)| subject.has_callers());
     let of = |workload: &'static Workload, tasks: u32| {
-        let arm = move |(subject, place): &(Arc<dyn Subject>, Place)| {
+        let arm = move |(subject, place): &(Arc<dyn Subject>, Placement)| {
             Arm::new(subject.clone(), place.clone(), workload, tasks, by_name)
         };
         Group {

@@ -132,13 +132,13 @@ struct Starved {
     before: (u64, u64),
     workers: Vec<JoinHandle<()>>,
     /// What showed, when the fault has ended.
-    place: Result<Place, Proof>,
+    place: Result<Stressed, Proof>,
 }
 
 /// A server beside threads that never rest, until this is dropped.
-struct Place(ProcessId, Arc<AtomicBool>);
+struct Stressed(ProcessId, Arc<AtomicBool>);
 
-impl Drop for Place {
+impl Drop for Stressed {
     fn drop(&mut self) {
         self.1.store(true, Ordering::Relaxed);
         leave(self.0);
@@ -155,7 +155,7 @@ impl OnEach for Stress {
         let process = process.ok_or_else(|| failed!("{node} has no process"))?;
         let before = times(process);
         let one = enter(process)?.one;
-        let place = Place(process, Arc::default());
+        let place = Stressed(process, Arc::default());
         let mut workers = Vec::new();
         for _ in 0..count(&at.injection.with) {
             let end = place.1.clone();
@@ -188,7 +188,7 @@ impl Evidence for Starved {
     /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits longer.
     fn proof(&self, at: At<'_>) -> Proof {
         let process = match &self.place {
-            Ok(Place(process, _)) => process,
+            Ok(Stressed(process, _)) => process,
             Err(seen) => return seen.clone(),
         };
         let after = times(*process);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, OnRound, Place};
+use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, OnRound, Placement};
 use bench::parts::Barrier;
 use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
@@ -281,7 +281,7 @@ fn places(
     options: &Options,
     running: &[Deployment],
     plan: &mut BenchPlan,
-) -> anyhow::Result<Vec<Place>> {
+) -> anyhow::Result<Vec<Placement>> {
     let mut places = Vec::new();
     let mut names = Vec::new();
     for deployment in running {
@@ -301,7 +301,7 @@ fn places(
             let fits = subject.system() == system
                 && (system.is_some() || chaos::audit::place(kind, &name, &has).is_ok());
             if fits || running.len() == 1 {
-                places.push(Place {
+                places.push(Placement {
                     target: url.clone(),
                     topology: kind.to_string(),
                     durability: match subject.durability() {
@@ -539,7 +539,7 @@ pub(super) struct Together {
 /// The same, each subject at a place of its own, or together with other generators.
 pub(super) async fn measure_at(
     plan: &BenchPlan,
-    places: Option<Vec<Place>>,
+    places: Option<Vec<Placement>>,
     together: Option<Together>,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {

@@ -59,7 +59,7 @@ fn published(
 
 /// What is asked of the engine for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NetworkMode {
     /// In the network of this machine.
     Host,
     /// In the network of another container.
@@ -68,12 +68,12 @@ pub(crate) enum Place {
     Behind(Vec<u16>),
 }
 
-impl Place {
+impl NetworkMode {
     /// Ports must be declared as well as bound.
     pub(crate) fn ports(&self) -> &[u16] {
         match self {
-            Place::Behind(ports) => ports,
-            Place::Host | Place::In(_) => &[],
+            NetworkMode::Behind(ports) => ports,
+            NetworkMode::Host | NetworkMode::In(_) => &[],
         }
     }
 
@@ -89,9 +89,9 @@ impl Place {
             host.publish_all_ports = Some(false);
             host.port_bindings = Some(self.ports().iter().map(|port| binding(*port)).collect());
             host.network_mode = match &self {
-                Place::Host => Some("host".to_owned()),
-                Place::In(container) => Some(format!("container:{container}")),
-                Place::Behind(_) => Some(BRIDGE.to_owned()),
+                NetworkMode::Host => Some("host".to_owned()),
+                NetworkMode::In(container) => Some(format!("container:{container}")),
+                NetworkMode::Behind(_) => Some(BRIDGE.to_owned()),
             };
         }
     }
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn nothing_is_bound_beyond_loopback() {
         for place in [
-            Place::Host,
-            Place::In("holder".into()),
-            Place::Behind(vec![17000, 17001]),
+            NetworkMode::Host,
+            NetworkMode::In("holder".into()),
+            NetworkMode::Behind(vec![17000, 17001]),
         ] {
             let mut host = HostConfig::default();
             let ports = place.ports().len();

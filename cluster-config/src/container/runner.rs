@@ -24,7 +24,7 @@ use tokio::sync::{OnceCell, RwLock};
 use super::engine::{self, Engine};
 use super::image::Chosen;
 use super::labels;
-use super::network::{BRIDGE, Place, is_shared};
+use super::network::{BRIDGE, NetworkMode, is_shared};
 use super::reaper::Reaper;
 use crate::baseline::{System, container_words};
 use crate::layout::PlannedNode;
@@ -150,7 +150,7 @@ impl Shared {
         &self,
         name: &str,
         words: Vec<String>,
-        place: Place,
+        place: NetworkMode,
     ) -> ContainerRequest<GenericImage> {
         let (repository, tag) = self
             .image
@@ -199,7 +199,7 @@ impl Shared {
         let program = std::iter::once(self.image.program.clone());
         let words = program.chain(words.split(' ').map(str::to_owned));
         let request = self
-            .request(name, words.collect(), Place::Behind(ports.clone()))
+            .request(name, words.collect(), NetworkMode::Behind(ports.clone()))
             .with_mount(Mount::tmpfs_mount(DIR));
         let started = async { start(request, name).await.map(drop) };
         self.held.get_or_try_init(|| started).await.map(drop)
@@ -218,9 +218,9 @@ impl Shared {
         }
         self.hold_network().await?;
         let place = match (&self.holder, self.network) {
-            (Some((holder, _)), _) => Place::In(holder.clone()),
-            (None, ContainerNetwork::Host) => Place::Host,
-            (None, ContainerNetwork::Published) => Place::Behind(vec![node.address.port()]),
+            (Some((holder, _)), _) => NetworkMode::In(holder.clone()),
+            (None, ContainerNetwork::Host) => NetworkMode::Host,
+            (None, ContainerNetwork::Published) => NetworkMode::Behind(vec![node.address.port()]),
         };
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut words = vec![self.image.program.clone()];

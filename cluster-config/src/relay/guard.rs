@@ -8,24 +8,24 @@ use crate::{ClusterError, LinkEffect, LinkGuard};
 /// The undo of a fault on one link, made by the embedded proxies or by a Toxiproxy server. Dropping it heals.
 #[derive(Debug)]
 #[must_use = "the fault heals when this is dropped"]
-pub struct LinkFaultGuard(pub(super) Place);
+pub struct LinkFaultGuard(pub(super) Carrier);
 
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Carrier {
     Here(LinkGuard),
     There(RelayGuard),
 }
 
 impl LinkFaultGuard {
     pub(crate) fn here(guard: LinkGuard) -> Self {
-        LinkFaultGuard(Place::Here(guard))
+        LinkFaultGuard(Carrier::Here(guard))
     }
 
     /// Bytes and connections affected so far: the evidence that the fault took effect. A Toxiproxy server tells no pieces: there `chunks` is 0.
     pub fn effect(&self) -> LinkEffect {
         match &self.0 {
-            Place::Here(guard) => guard.effect(),
-            Place::There(guard) => guard.relay.locked().effect(guard.id),
+            Carrier::Here(guard) => guard.effect(),
+            Carrier::There(guard) => guard.relay.locked().effect(guard.id),
         }
     }
 
@@ -35,8 +35,8 @@ impl LinkFaultGuard {
     /// The Toxiproxy server did not take it away.
     pub async fn heal(self) -> Result<LinkEffect, ClusterError> {
         match self.0 {
-            Place::Here(guard) => Ok(guard.heal()),
-            Place::There(mut guard) => {
+            Carrier::Here(guard) => Ok(guard.heal()),
+            Carrier::There(mut guard) => {
                 guard.lifted = true;
                 Arc::clone(&guard.relay).lift(guard.id).await
             }

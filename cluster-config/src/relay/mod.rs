@@ -25,7 +25,7 @@ use crate::proxy::{Direction, Ends, Traffic};
 use crate::{ClusterError, LinkEffect, LinkFault, Party, ProcessId};
 use client::Client;
 pub use guard::LinkFaultGuard;
-use guard::{Place, RelayGuard};
+use guard::{Carrier, RelayGuard};
 use hop::{Exit, Hop, ToxicKey};
 use toxic::Toxic;
 
@@ -273,7 +273,7 @@ impl Relay {
             let mut guards = Vec::new();
             for (from, to) in links {
                 let id = relay.locked().put(from, to, toxic.clone());
-                guards.push(LinkFaultGuard(Place::There(RelayGuard {
+                guards.push(LinkFaultGuard(Carrier::There(RelayGuard {
                     relay: Arc::clone(&relay),
                     id,
                     lifted: false,

@@ -77,14 +77,14 @@ fn is_false(truth: &bool) -> bool {
 
 /// A node before it has an address: its place in the topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct NodeOutline<'a> {
     pub(crate) role: Role,
     /// From 1 among the data nodes, or among the sentinels.
     pub(crate) number: u32,
     pub(crate) spec: Option<&'a NodeSpec>,
 }
 
-impl Place<'_> {
+impl NodeOutline<'_> {
     /// `n1`, `s1`, or the name it was given.
     pub(crate) fn name(&self) -> String {
         match self.spec.and_then(|spec| spec.name.clone()) {
@@ -183,14 +183,14 @@ impl Topology {
     }
 
     /// Every node: masters first, then replicas, then sentinels.
-    pub(crate) fn places(&self) -> Vec<Place<'_>> {
+    pub(crate) fn places(&self) -> Vec<NodeOutline<'_>> {
         let masters = self.count(Role::Master);
         [Role::Master, Role::Replica, Role::Sentinel]
             .into_iter()
             .flat_map(|role| {
                 let mut specs = self.nodes.iter().filter(move |spec| spec.role == role);
                 let before = if role == Role::Replica { masters } else { 0 };
-                (1..=self.count(role)).map(move |number| Place {
+                (1..=self.count(role)).map(move |number| NodeOutline {
                     role,
                     number: before + number,
                     spec: specs.next(),

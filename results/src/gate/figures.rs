@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::{Found, Place};
+use super::{Found, Measured};
 use crate::figure::{
     Figure, LATENCIES, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
 };
@@ -126,17 +126,17 @@ impl Value {
     }
 
     /// What a row or a scenario has of it.
-    pub(super) fn of(&self, place: &Place<'_>) -> Found {
+    pub(super) fn of(&self, place: &Measured<'_>) -> Found {
         match (self, place) {
-            (Self::OfRow(figure), Place::Row(row)) => found((figure.of)(row)),
+            (Self::OfRow(figure), Measured::Row(row)) => found((figure.of)(row)),
             // Where a lock never recovered from a fault there is no figure, and that is no reason to pass.
-            (Self::OfScenario(figure), Place::Scenario(result)) => match (figure.of)(result) {
+            (Self::OfScenario(figure), Measured::Scenario(result)) => match (figure.of)(result) {
                 None if figure.gate == "recovery" && !result.faults.is_empty() => {
                     Found::Figure(point(f64::INFINITY))
                 }
                 estimate => found(estimate),
             },
-            (Self::Latency(quantile, latency), Place::Row(row)) => {
+            (Self::Latency(quantile, latency), Measured::Row(row)) => {
                 match ((latency.of)(row), latency.at(*quantile, row)) {
                     // No task waited, or nothing of the kind was measured.
                     (None, _) => Found::Nothing,
@@ -147,19 +147,19 @@ impl Value {
                     }
                 }
             }
-            (Self::OfVerdict(what, class), Place::Scenario(result)) => {
+            (Self::OfVerdict(what, class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
                 verdict.map_or(Found::Nothing, |verdict| {
                     of_verdict(what, verdict, result.load_ns)
                 })
             }
-            (Self::Class(class), Place::Scenario(result)) => {
+            (Self::Class(class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
                 verdict.map_or(Found::Nothing, |verdict| state(verdict.state))
             }
             // A benchmark watches for two holders at once: of the five verdicts it knows this one.
-            (Self::Safety | Self::Class("contract"), Place::Row(row)) => state(row.safety.state),
-            (Self::Outcome, Place::Scenario(result)) => {
+            (Self::Safety | Self::Class("contract"), Measured::Row(row)) => state(row.safety.state),
+            (Self::Outcome, Measured::Scenario(result)) => {
                 Found::Word(result.outcome().words().replace(' ', "-"))
             }
             _ => Found::Nothing,

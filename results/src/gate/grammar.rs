@@ -3,7 +3,7 @@
 //! Written by hand rather than with a parser library: the reading itself is short, and every rule carries its own message with a remedy, which
 //! a library's generic error (a position and what it expected) would not replace.
 
-use super::Place;
+use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
 use crate::figure::{LATENCIES, QUANTILES, Unit};
 use crate::nearest::nearest;
@@ -97,11 +97,11 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Whether it lets a place through: none that lacks its field.
-    pub(super) fn passes(&self, place: &Place<'_>) -> bool {
+    pub(super) fn passes(&self, place: &Measured<'_>) -> bool {
         let (_, of_row, of_scenario) = self.field;
         let value = match place {
-            Place::Row(row) => of_row.map(|of| of(row)),
-            Place::Scenario(result) => of_scenario.map(|of| of(result)),
+            Measured::Row(row) => of_row.map(|of| of(row)),
+            Measured::Scenario(result) => of_scenario.map(|of| of(result)),
         };
         value.is_some_and(|value| matches(&self.pattern, &value) == self.equal)
     }

@@ -112,12 +112,12 @@ pub struct Part {
 
 /// A row or a scenario.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Measured<'a> {
     Row(&'a BenchRow),
     Scenario(&'a ScenarioResult),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Measured<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
             Self::Row(row) => row_key(row),
@@ -155,19 +155,19 @@ pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decisi
 }
 
 fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
-    let of_base = |of: &Place<'_>| -> Option<Place<'_>> {
+    let of_base = |of: &Measured<'_>| -> Option<Measured<'_>> {
         let base = base?;
         Some(match of {
-            Place::Row(row) => Place::Row(twin(&run.rows, &base.rows, row, row_key)?),
-            Place::Scenario(result) => {
-                Place::Scenario(twin(&run.scenarios, &base.scenarios, result, scenario_key)?)
+            Measured::Row(row) => Measured::Row(twin(&run.rows, &base.rows, row, row_key)?),
+            Measured::Scenario(result) => {
+                Measured::Scenario(twin(&run.scenarios, &base.scenarios, result, scenario_key)?)
             }
         })
     };
-    let places = run.rows.iter().map(Place::Row);
-    let places = places.chain(run.scenarios.iter().map(Place::Scenario));
+    let places = run.rows.iter().map(Measured::Row);
+    let places = places.chain(run.scenarios.iter().map(Measured::Scenario));
     let mut parts = Vec::new();
-    let asked = |place: &Place<'_>| condition.filters.iter().all(|filter| filter.passes(place));
+    let asked = |place: &Measured<'_>| condition.filters.iter().all(|filter| filter.passes(place));
     for place in places.filter(asked) {
         let found = condition.value.of(&place);
         if matches!(found, Found::Nothing) {
@@ -200,9 +200,9 @@ fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String
 
 fn judge_part<'a>(
     condition: &Condition,
-    place: &Place<'a>,
+    place: &Measured<'a>,
     found: Found,
-    of_base: &impl Fn(&Place<'a>) -> Option<Place<'a>>,
+    of_base: &impl Fn(&Measured<'a>) -> Option<Measured<'a>>,
 ) -> Part {
     let mut part = Part {
         r#where: place.to_string(),
@@ -224,7 +224,7 @@ fn judge_part<'a>(
         }
         Found::Figure(figure) => figure,
     };
-    if let Place::Row(row) = place {
+    if let Measured::Row(row) = place {
         if row.safety.state == State::Violated {
             part.outcome = Outcome::Failed;
             part.found = "void".to_owned();
@@ -272,10 +272,10 @@ fn judge_part<'a>(
 fn bound_of_base(
     condition: &Condition,
     factor: f64,
-    twin: Option<Place<'_>>,
+    twin: Option<Measured<'_>>,
 ) -> Result<(f64, String), &'static str> {
     let base = match twin.map(|twin| (twin, condition.value.of(&twin))) {
-        Some((Place::Row(row), _)) if !row.valid || row.safety.state == State::Violated => {
+        Some((Measured::Row(row), _)) if !row.valid || row.safety.state == State::Violated => {
             return Err("the base's own row is invalid");
         }
         Some((_, Found::Figure(base))) if base.median.is_finite() => base.median,
