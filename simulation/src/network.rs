@@ -401,8 +401,14 @@ impl State {
                 of.wake();
             }
             Event::Ended(_, phase) => of.turn(phase),
-            // What is harmed already stays so: an answer would take the place of one that was lost.
-            Event::Turned(_, flow) if matches!(of.flows[0], Flow::Free) => of.flows[0] = flow,
+            // What is harmed already stays so: an answer would take the place of one that was lost. A fault that is over holds nothing.
+            Event::Turned(_, flow) if matches!(of.flows[0], Flow::Free) => {
+                let link = self.links.get(&of.ways[0]);
+                let chosen = link.map_or(&[][..], |link| &link.chosen);
+                if !matches!(flow, Flow::Held(by, _) if chosen.iter().all(|one| one.span != by)) {
+                    of.flows[0] = flow;
+                }
+            }
             Event::Turned(..) => {}
             Event::Tick(_) => {}
         }

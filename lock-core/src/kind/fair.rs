@@ -8,7 +8,7 @@ use super::form::{
     Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, News, Reply, ServerLine, Waiting,
     acquired, counting, left, script,
 };
-use super::hash::{extend_counted, with_holds, with_record_life};
+use super::hash::{RECORD_LIFE, extend_counted, with_holds, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, Script, What};
 
@@ -44,7 +44,11 @@ fn give(ask: &Ask<'_>, undo: bool) -> Request {
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(if leaves { b"1" } else { b"0" });
-    with_record_life(request, ask)
+    match ask.id {
+        // A question for it may come late, and a place lasts longer than its lease.
+        Some(_) if leaves => request.arg_ms(RECORD_LIFE),
+        _ => with_record_life(request, ask),
+    }
 }
 
 impl Form for Fair {

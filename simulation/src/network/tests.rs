@@ -146,3 +146,22 @@ async fn an_answer_behind_a_lost_one_reaches_nobody() {
     let received = network.with(|state| state.connections[&number].received.len());
     assert_eq!(received, 0);
 }
+
+/// A fault that ends while the answer that it chose is under way holds nothing from then on.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_at_the_end_of_a_fault_arrives() {
+    let way = ("n1".into(), "c1".into());
+    let (network, number) = one_connection(1).await;
+    network.with(|state| {
+        harm(state, &way, 1, false);
+        say(state, number, &["PING"]);
+    });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    network.with(|state| {
+        assert!(state.choose_no_more(&way, 1), "it has chosen the answer");
+        say(state, number, &["PING"]);
+    });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let received = network.with(|state| state.connections[&number].received.len());
+    assert_eq!(received, 2 * "+PONG\r\n".len());
+}
