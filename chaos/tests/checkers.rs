@@ -397,6 +397,47 @@ fn who_was_cut_off_as_it_left_may_be_called() {
     assert_eq!(cut(50, 150), State::Violated);
 }
 
+// c3 |---|
+// c1   ~~~X            dies in the line, and is called
+// c2    ~~~~~~~~~~~|--
+#[test]
+fn who_died_in_a_line_may_be_called() {
+    let of = |kind: &str, end: &str, crash_ms: u64, granted_ms: u64| {
+        let lines = [
+            r#"{"t_ns":0,"id":1,"op":"acquire","client":"c3","owner":"t0","lock":"a","kind":"KIND","lease_ms":900,"wait_ms":500}"#,
+            r#"{"t_ns":1000000,"id":1,"end":"ok","grant":"g3"}"#,
+            r#"{"t_ns":10000000,"id":2,"op":"acquire","client":"c1","owner":"t0","lock":"a","kind":"KIND","lease_ms":900,"wait_ms":690}"#,
+            end,
+            &format!(r#"{{"t_ns":{crash_ms}000000,"event":"crash","client":"c1"}}"#),
+            r#"{"t_ns":600000000,"id":3,"op":"acquire","client":"c2","owner":"t0","lock":"a","kind":"KIND","lease_ms":900,"wait_ms":9000}"#,
+            r#"{"t_ns":640000000,"id":4,"op":"release","grant":"g3"}"#,
+            r#"{"t_ns":650000000,"id":4,"end":"ok"}"#,
+            &format!(r#"{{"t_ns":{granted_ms}000000,"id":3,"end":"ok","grant":"g2"}}"#),
+            r#"{"t_ns":9400000000,"id":5,"op":"release","grant":"g2"}"#,
+            r#"{"t_ns":9410000000,"id":5,"end":"ok"}"#,
+        ];
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|line| line.replace("KIND", kind))
+            .collect();
+        let lines: Vec<&str> = lines
+            .iter()
+            .map(String::as_str)
+            .filter(|line| !line.is_empty())
+            .collect();
+        liveness_of_a_line(&lines, None)
+    };
+    let unknown = r#"{"t_ns":500000000,"id":2,"end":"unknown","error":"its process ended"}"#;
+    for end in [unknown, ""] {
+        assert_eq!(of("queued", end, 500, 5_400), State::Clean);
+        // Longer than a place and a call last.
+        assert_eq!(of("queued", end, 500, 8_000), State::Violated);
+        assert_eq!(of("reentrant", end, 500, 5_400), State::Violated);
+    }
+    // It had left long before.
+    assert_eq!(of("queued", unknown, 3_000, 5_400), State::Violated);
+}
+
 // c1 |----lost         given for less than it asked for; the answer to its claim comes too late, or never
 // c2   ~~~~~~~~~~~|--
 #[test]

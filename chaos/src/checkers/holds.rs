@@ -297,7 +297,7 @@ impl Record {
     }
 
     /// The first death of a client at an instant or after it.
-    fn death_since(&self, client: u32, t_ns: u64) -> Option<u64> {
+    pub(super) fn death_since(&self, client: u32, t_ns: u64) -> Option<u64> {
         let deaths = &self.deaths_of[client as usize];
         let first = deaths.partition_point(|death| *death < t_ns);
         deaths.get(first).copied()

@@ -5,7 +5,8 @@
 //!    `failed` or `unknown`, after `lost`, or after its client died. One that was granted for less than was asked for may have claimed the
 //!    rest before it was lost, if a fault touched its client: that is until a lease after.
 //! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the heal + lease. An
-//!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease. One that a fault
+//!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease, and in a line for
+//!    5 s at least. One that a fault
 //!    touched and that goes on beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the lock.
 //!    So is one that was refused a place in a line, until the heal, for 5 s at most: its leaving is lost, too.
 //!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
@@ -206,6 +207,10 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
         spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
     }
     let lease_ns = lease_ns(record, ask);
+    let dead_ns = match ask.promise.ordered {
+        true => lease_ns.max(CALLED_NS),
+        false => lease_ns,
+    };
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.ending {
         Ending::Unknown => {
@@ -216,6 +221,10 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
             if !proven.is_some_and(|grant| grant.held) {
                 let last_ns = end_ns.max(heal_ns.unwrap_or(0));
                 spans.push((end_ns, last_ns.saturating_add(lease_ns)));
+                // It ended with its client.
+                let died_ns = record.death_since(ask.client, ask.called_ns);
+                let died_ns = died_ns.filter(|died_ns| died_ns.saturating_sub(end_ns) < POLL_NS);
+                spans.extend(died_ns.map(|died_ns| (end_ns, died_ns.saturating_add(dead_ns))));
             }
         }
         Ending::Open => {
@@ -226,7 +235,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
                 spans.push((from_ns, heal_ns.saturating_add(lease_ns)));
             }
             if let Some(died_ns) = record.asker_died_ns(ask) {
-                spans.push((died_ns, died_ns.saturating_add(lease_ns)));
+                spans.push((died_ns, died_ns.saturating_add(dead_ns)));
             }
         }
         // Its place may be called until the servers hear that it has left.
