@@ -22,7 +22,11 @@ use chaos::{
     run::{check_options, load},
     scenario::FaultSpec,
 };
-use cluster_config::{self as topology, Role, Topology, TopologyKind, layout::slot_range};
+use cluster_config::{
+    Persistence::{AofAlways, AofEverysec},
+    Role, Topology, TopologyKind,
+    layout::slot_range,
+};
 use lock_core::machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -187,16 +191,11 @@ fn latency(random: &mut ChaCha8Rng) -> (Duration, Duration) {
 
 fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
     let config = |name| plan.topology.config.get(name).map_or("", String::as_str);
-    let persistence = match (config("appendonly"), config("appendfsync")) {
-        _ if plan.topology.persistence == Some(topology::Persistence::AofAlways) => {
-            Persistence::Always
-        }
-        _ if plan.topology.persistence == Some(topology::Persistence::AofEverysec) => {
-            Persistence::EverySecond
-        }
-        ("yes", "always") => Persistence::Always,
-        ("yes", "no") => Persistence::Never,
-        ("yes", _) => Persistence::EverySecond,
+    let kept = plan.topology.persistence;
+    let persistence = match (kept, config("appendonly"), config("appendfsync")) {
+        (Some(AofAlways), ..) | (_, "yes", "always") => Persistence::Always,
+        (_, "yes", "no") => Persistence::Never,
+        (Some(AofEverysec), ..) | (_, "yes", _) => Persistence::EverySecond,
         _ => Persistence::None,
     };
     let seconds = |name| config(name).parse().ok().map(Duration::from_secs);
