@@ -221,9 +221,11 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
             if !proven.is_some_and(|grant| grant.held) {
                 let last_ns = end_ns.max(heal_ns.unwrap_or(0));
                 spans.push((end_ns, last_ns.saturating_add(lease_ns)));
-                // It ended with its client.
+                // It ended with its client, and left its place there.
+                let ended_with_it =
+                    |died_ns: &u64| ask.promise.ordered && died_ns.saturating_sub(end_ns) < POLL_NS;
                 let died_ns = record.death_since(ask.client, ask.called_ns);
-                let died_ns = died_ns.filter(|died_ns| died_ns.saturating_sub(end_ns) < POLL_NS);
+                let died_ns = died_ns.filter(ended_with_it);
                 spans.extend(died_ns.map(|died_ns| (end_ns, died_ns.saturating_add(dead_ns))));
             }
         }
