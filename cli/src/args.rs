@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Trace(command::trace::Options),
     /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
     Conform(command::conform::Options),
-    /// Write a driver of about 30 lines, for a lock library in any language, into a new directory
+    /// Write a driver of 40 to 80 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
     /// Check what this machine, or a target, has and lacks for locks, and how to fix it
     Doctor(command::doctor::Options),

@@ -98,6 +98,22 @@ fn two_holds_within_their_leases_are_violated() {
     assert_eq!(json["locks"]["orders"]["belief"]["state"], "violated");
 }
 
+/// The example of the book's page on history files.
+#[test]
+fn the_example_has_two_owners() {
+    let example = include_str!("../../examples/two-owners.jsonl");
+    let output = check(example, &["--no-floors", "--json"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let said: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let states = ["belief", "contract", "confirmed", "effect", "liveness"].map(|class| {
+        said["verdicts"][class]["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    });
+    assert_eq!(states, ["violated", "violated", "clean", "clean", "clean"]);
+}
+
 #[test]
 fn too_few_grants_are_unknown_unless_floors_are_off() {
     let short: String = CLEAN

@@ -63,6 +63,19 @@ fn somebody_elses_server_is_loaded_and_nothing_of_theirs_is_touched() {
     assert_eq!(keys(&server), ["locklab:another-run:1:orders", "theirs"]);
 }
 
+#[test]
+fn somebody_elses_server_drops_the_connections_of_one_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start();
+    scenario(
+        dir.path(),
+        "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"client 1\"\n",
+    );
+    let output = chaos(dir.path(), &server.url(), &[]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
+}
+
 fn keys(server: &Server) -> Vec<String> {
     let keys = server.cli(&["KEYS", "*"]);
     let mut keys: Vec<String> = keys.lines().map(str::to_owned).collect();

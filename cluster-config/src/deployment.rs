@@ -208,9 +208,14 @@ impl Deployment {
         self.fleet.state(node)
     }
 
-    /// The process number; `None` if the process is gone.
+    /// The process number; `None` if the process is gone, and of somebody else's server.
     pub fn pid(&self, node: &str) -> Option<u32> {
         self.fleet.pid(node)
+    }
+
+    /// Whether the node is a server of this deployment's own whose process is gone. Of somebody else's server nothing is known: `false`.
+    pub fn is_down(&self, node: &str) -> bool {
+        self.fleet.is_down(node)
     }
 
     /// The directory of a node's data.

@@ -245,10 +245,7 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
             1 => String::new(),
             _ => format!(" on {topology} with {subject}"),
         };
-        let times = match times {
-            1 => "once".to_owned(),
-            times => format!("{} times", units::count(times)),
-        };
+        let times = units::times(times);
         let worst = match worst_ns {
             0 => String::new(),
             ns => format!(", worst {}", units::duration(ns)),

@@ -50,6 +50,14 @@ pub fn count(value: u64) -> String {
     figure(value as f64)
 }
 
+/// How often: `once`, `3 times`.
+pub(crate) fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        more => format!("{} times", self::count(more)),
+    }
+}
+
 /// A size in bytes: `512 B`, `7.8 GiB`.
 pub fn bytes(value: u64) -> String {
     let mut scaled = value as f64;

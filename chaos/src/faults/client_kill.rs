@@ -77,7 +77,7 @@ async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
     let mut dropped = 0;
     for node in world.deployment.nodes() {
         // A sentinel has no `CLIENT KILL` by address, and a dead server no clients.
-        if node.role == Role::Sentinel || world.deployment.pid(&node.name).is_none() {
+        if node.role == Role::Sentinel || world.deployment.is_down(&node.name) {
             continue;
         }
         for address in &addresses {

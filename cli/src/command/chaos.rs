@@ -39,7 +39,7 @@ Examples:
   locklab chaos my-scenario.toml --repeat 20                  how often which verdict comes out
   locklab chaos --all --jobs 4 --subject 'exec:python3 driver.py'       your lock on all of them
   locklab chaos my-scenario.toml --dry-run                    the plan; nothing is started
-  locklab chaos client-paused --target redis://staging:6379 --yes-this-is-mine
+  locklab chaos client-pause --target redis://staging:6379 --yes-this-is-mine
 
 `locklab list scenarios`, `list subjects` and `list faults` show the names.";
 

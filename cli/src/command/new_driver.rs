@@ -1,4 +1,4 @@
-//! `locklab new-driver`: a driver of about 30 lines, on the SDK of its language, in a new directory.
+//! `locklab new-driver`: a driver of 40 to 80 lines, on the SDK of its language, in a new directory.
 
 use std::{io, path::Path};
 

@@ -128,6 +128,11 @@ impl Fleet {
         self.own.as_ref()?.runner.pid(node)
     }
 
+    pub(crate) fn is_down(&self, node: &str) -> bool {
+        let own = self.own.as_ref();
+        own.is_some_and(|own| own.runner.pid(node).is_none())
+    }
+
     pub(crate) fn state(&self, node: &str) -> Option<char> {
         self.own.as_ref()?.runner.state(node)
     }

@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{Durability, named::named};
 
+/// Of a server that forgets its locks when it is started again.
+const RESTART_REMEDY: &str = "CONFIG SET appendonly yes, then CONFIG REWRITE to keep it; or see that a restart takes longer than the longest lease";
+
 /// How much a [`Concern`] matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -163,7 +166,7 @@ impl ServerReport {
                     (Severity::Danger, ConcernKind::Eviction),
                     found,
                     "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
-                    "CONFIG SET maxmemory-policy noeviction, or give the locks a server of their own",
+                    "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE to keep it; or give the locks a server of their own",
                 ),
             }
         }
@@ -176,13 +179,13 @@ impl ServerReport {
                 (Severity::Danger, ConcernKind::Forgets),
                 "appendonly no, save \"\"",
                 "a restart forgets every lock, and grants again what is still held",
-                "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
+                RESTART_REMEDY,
             ),
             (Some("no"), Some(save)) => concerns.add(
                 (Severity::Caution, ConcernKind::ForgetsLatest),
                 format!("appendonly no, save \"{save}\""),
                 "a crash forgets every lock since the last snapshot, and grants again what is still held",
-                "CONFIG SET appendonly yes, or see that a restart takes longer than the longest lease",
+                RESTART_REMEDY,
             ),
             (Some("yes"), _) => {
                 if let Some(sync @ ("everysec" | "no")) = self.setting("appendfsync") {
@@ -190,7 +193,7 @@ impl ServerReport {
                     (Severity::Caution, ConcernKind::ForgetsLatest),
                     format!("appendfsync {sync}"),
                     "when its machine fails, the locks of the last moments are forgotten",
-                    "CONFIG SET appendfsync always, or take the locks that matter with durability waitaof:0",
+                    "CONFIG SET appendfsync always, then CONFIG REWRITE to keep it; or take the locks that matter with durability waitaof:0",
                 );
                 }
             }
@@ -211,7 +214,8 @@ impl ServerReport {
                 (Severity::Caution, ConcernKind::UnguardedFailover),
                 "min-replicas-to-write 0",
                 "a master that is cut off goes on granting locks, and a failover forgets grants that no replica had",
-                "CONFIG SET min-replicas-to-write 1, and take the locks that matter with durability wait:K",
+                "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE to keep it; and take the locks that matter with durability wait:all, \
+                 since with fewer a replica without the grant may be promoted",
             ),
             _ => {}
         }
@@ -220,7 +224,7 @@ impl ServerReport {
                 (Severity::Caution, ConcernKind::FullCoverage),
                 "cluster-require-full-coverage yes",
                 "while one shard is down, the locks of all shards are refused with CLUSTERDOWN",
-                "CONFIG SET cluster-require-full-coverage no",
+                "CONFIG SET cluster-require-full-coverage no, then CONFIG REWRITE to keep it",
             );
         }
     }

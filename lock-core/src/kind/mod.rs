@@ -177,7 +177,7 @@ impl Kind {
             ),
             Kind::Write => (
                 "write",
-                "exclusive side of a read-write lock; its holder may read and write no more",
+                "exclusive side of a read-write lock; its holder may also read, and so become a reader",
                 &rw::Side::Write,
             ),
             Kind::Redlock => (

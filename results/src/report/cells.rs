@@ -22,7 +22,7 @@ pub fn rates(verdict: &Verdict) -> Option<String> {
     if verdict.state != State::Violated {
         return None;
     }
-    let mut words = vec![format!("{} times", units::count(verdict.count))];
+    let mut words = vec![units::times(verdict.count)];
     if verdict.worst_ns > 0 {
         words.push(format!("worst {}", units::duration(verdict.worst_ns)));
         words.push(format!("median {}", units::duration(verdict.median_ns)));
