@@ -28,6 +28,12 @@ local under_write = ends and ends ~= -2
 if not under_write then
     if mode == 'write' then
         mode, ends = settled_mode(lock)
+    elseif not mode then
+        -- Held as a lock of another kind, by one that neither reads nor writes.
+        local other = redis.call('pttl', lock)
+        if other ~= -2 then
+            return other
+        end
     end
     if mode == 'write' then
         return ends

@@ -22,6 +22,12 @@ if left ~= -2 then
 end
 if mode == 'write' then
     mode = settled_mode(lock)
+elseif not mode then
+    -- Held as a lock of another kind, by one that neither reads nor writes.
+    local other = redis.call('pttl', lock)
+    if other ~= -2 then
+        return other
+    end
 end
 if mode == 'read' then
     if sweep_readers(lock) == -2 then
