@@ -53,6 +53,29 @@ fn listening(server: &Server, clients: usize) {
     });
 }
 
+/// Redisson's scripts look for a mode only, and would take the lock beside its holder, who then loses it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_another_kind_holds_is_not_free() {
+    let server = Server::start(&[]);
+    let client = client(&server, ClientOptions::default()).await;
+    for (kind, command) in [
+        (Kind::Reentrant, ["HLEN", "n"]),
+        (Kind::Fenced, ["HLEN", "n"]),
+    ] {
+        let other = client.lock(kind, "n").expect("a good name");
+        let guard = other.acquire_with(once()).await.expect("free");
+        let sides = client.read_write("n").expect("a good name");
+        refused(sides.read().acquire_with(once())).await;
+        refused(sides.write().acquire_with(once())).await;
+        assert_eq!(server.call(&command), "1", "{kind:?} is as it was");
+        let waits = tokio::spawn(async move { sides.read().acquire_with(minute()).await });
+        let released = guard.release().await.expect("answered");
+        assert_eq!(released, Released::Freed, "{kind:?}");
+        let reader = waits.await.expect("no panic").expect("free again");
+        let _ = reader.release().await.expect("answered");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_read_at_a_time_and_who_writes_is_alone() {
     let server = Server::start(&[]);
