@@ -32,6 +32,11 @@ async fn a_paused_holder_is_told_from_a_broken_lock() {
     as_expected("client-pause").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_becomes_a_reader() {
+    as_expected("read-write-downgrade").await;
+}
+
 /// The quick controls, by the verdicts that their files name; `locklab chaos --all` runs the others too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_are_convicted() {

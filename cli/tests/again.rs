@@ -30,6 +30,11 @@ fn a_run_is_replayed_and_shrunk() {
     let (ended, why, _) = said(dir, &["chaos", "broken.toml", "--seed", "3"]);
     assert_eq!(ended, 0, "{why}");
 
+    let listed = stdout(&run(dir, &["list", "runs"]));
+    let last: Vec<&str> = listed.lines().last().unwrap().split_whitespace().collect();
+    assert!(last[0].ends_with("chaos-broken"), "{listed}");
+    assert_eq!(last[2..], ["chaos", "0", "1", "as", "expected"], "{listed}");
+
     let (ended, why, small) = said(dir, &["shrink", "latest", "--tries", "2", "--out", "small"]);
     assert_eq!(ended, 0, "{why}");
     assert_eq!(small["verdict"], "contract");

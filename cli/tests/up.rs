@@ -44,7 +44,16 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
     assert!(url.starts_with("redis://127.0.0."), "{url}");
     let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert_eq!(ps(dir.path())["running"][0]["url"], url);
+    let listed = ps(dir.path())["running"][0].clone();
+    assert_eq!(listed["url"], url);
+    let shown = locklab(dir.path())
+        .arg("ps")
+        .env("XDG_RUNTIME_DIR", dir.path())
+        .output();
+    let shown = stdout(&shown.unwrap());
+    let line: Vec<&str> = shown.split_whitespace().collect();
+    assert_eq!(line[..2], [listed["id"].as_str().unwrap(), "single"]);
+    assert_eq!(line.last(), Some(&url.as_str()), "{shown}");
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
