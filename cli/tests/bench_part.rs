@@ -96,6 +96,30 @@ fn parts_of_a_load_are_one_row_and_say_where_each_client_ran() {
 }
 
 #[test]
+fn parts_of_different_loads_are_refused_whatever_their_flags() {
+    let (dir, servers) = (
+        tempfile::tempdir().unwrap(),
+        [Server::start(), Server::start()],
+    );
+    for (name, server, rounds) in [("first", 0, "1"), ("elsewhere", 1, "1"), ("longer", 1, "2")] {
+        let url = servers[server].url();
+        let more = ["--rounds", rounds, "--workload", "uncontended"];
+        let parts = ["0/2", "1/2"].map(|part| start(dir.path(), &url, part, &more));
+        for ended in parts.map(end) {
+            assert_eq!(code(&ended), 0, "{}", stderr(&ended));
+        }
+        for (own, kept) in [("p0", name.to_owned()), ("p1", format!("{name}-1"))] {
+            std::fs::rename(dir.path().join(own), dir.path().join(kept)).unwrap();
+        }
+    }
+    for (other, why) in [("elsewhere-1", "meeting "), ("longer-1", "rounds 1 and 2")] {
+        let merged = run(dir.path(), &["merge", "first", other, "--out", "both"]);
+        assert_eq!(code(&merged), 65, "{}", stderr(&merged));
+        assert!(stderr(&merged).contains(why), "{}", stderr(&merged));
+    }
+}
+
+#[test]
 fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
     let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
     let more = ["--rounds", "6", "--workload", "uncontended"];

@@ -153,6 +153,60 @@ fn merged_parts_are_the_whole_run_and_a_missing_one_is_named() {
 }
 
 #[test]
+fn parts_of_another_lock_an_edited_file_or_another_server_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let files = write_scenarios(dir.path());
+    let part = |command: &str, index: &str, out: &str, more: &[&str]| {
+        let part = [command, "--seed", "7", "--part", index, "--out", out];
+        let output = run(dir.path(), &[&part[..], more].concat());
+        assert!((0..=2).contains(&code(&output)), "{}", stderr(&output));
+    };
+    let refused = |out: &str, words: &[&str]| {
+        let merged = run(dir.path(), &["merge", "whole", out, "--json"]);
+        let said = stderr(&merged);
+        assert_eq!(code(&merged), 65, "{said}");
+        for word in words {
+            assert!(said.contains(word), "{said}");
+        }
+    };
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let with = |more: &[&'static str]| [&files[..], more].concat();
+    part("chaos", "0/2", "whole", &files);
+    part(
+        "chaos",
+        "1/2",
+        "lock",
+        &with(&["--subject", "baseline:set-nx-px"]),
+    );
+    let another = "subject \"lock-core:reentrant\" and \"baseline:set-nx-px\"";
+    refused("lock", &["s0 (seed 7): ", another]);
+    let path = std::env::var_os("PATH").expect("a path");
+    let server = std::env::split_paths(&path)
+        .map(|folder| folder.join("redis-server"))
+        .find(|server| server.is_file())
+        .expect("a server");
+    let server = server.to_string_lossy();
+    let elsewhere = [&files[..], &["--server", &server]].concat();
+    part("chaos", "1/2", "server", &elsewhere);
+    refused("server", &["server \"redis\" and "]);
+    let s1 = dir.path().join("s1.toml");
+    let text = std::fs::read_to_string(&s1).expect("a scenario");
+    std::fs::write(&s1, text.replace("300ms", "350ms")).expect("it is edited");
+    part("chaos", "1/2", "edited", &files);
+    refused("edited", &["s1 (seed 7): load "]);
+
+    let scenario = ["--no-bench", "--scenario", "s1.toml,s2.toml"];
+    let audit = |locks: &[&'static str]| [locks, &scenario[..]].concat();
+    std::fs::remove_dir_all(dir.path().join("whole")).expect("it is there");
+    part("audit", "0/2", "whole", &audit(&["lock-core:plain"]));
+    part("audit", "1/2", "two", &audit(&["baseline:set-nx-px"]));
+    refused(
+        "two",
+        &["s1 (seed 7): subject \"lock-core:plain\" and \"baseline:set-nx-px\""],
+    );
+}
+
+#[test]
 fn an_audit_in_parts_is_one_audit_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let files = write_scenarios(dir.path()).join(",");

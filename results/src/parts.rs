@@ -89,8 +89,27 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &Part) -> Option<String> {
     if let Some((what, [one, two])) = differing {
         return Some(format!("{what}: {one} and {two}"));
     }
-    let same = of.plan == part.plan;
-    (!same).then(|| "their plans list other scenarios or seeds".to_owned())
+    let listed = |part: &Part| -> Vec<(String, u64, u32)> {
+        let shares = part.plan.iter();
+        let listed = shares.map(|share| (share.name.clone(), share.seed, share.part));
+        listed.collect()
+    };
+    if listed(of) != listed(part) {
+        return Some("their plans list other scenarios or seeds".to_owned());
+    }
+    let mut pairs = of.plan.iter().zip(&part.plan);
+    pairs.find_map(|(one, two)| differs_within(one, two))
+}
+
+/// By what a share of two parts differs that has one name in both. What only one of them says, of another build or killed at once, is no difference.
+fn differs_within(one: &Share, two: &Share) -> Option<String> {
+    let both = one.digest.iter().filter_map(|(word, a)| {
+        let b = two.digest.get(word)?;
+        (a != b).then(|| format!("{word} {a} and {b}"))
+    });
+    let differing = both.format(", ").to_string();
+    let (name, seed) = (&one.name, one.seed);
+    (!differing.is_empty()).then(|| format!("{name} (seed {seed}): {differing}"))
 }
 
 /// Whether a part has the result of a share.
@@ -101,6 +120,8 @@ fn tried(run: &Run, Share { name, seed, .. }: &Share) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::run::ScenarioResult;
     use crate::samples::says;
@@ -111,6 +132,7 @@ mod tests {
             name: name.to_owned(),
             seed: 7,
             part,
+            digest: BTreeMap::from([("subject".to_owned(), "\"a:lock\"".to_owned())]),
         };
         let mut run = Run::new(format!("runs/{index}"), "chaos", Meta::default());
         run.part = Some(Part {
@@ -157,11 +179,19 @@ mod tests {
             run.part.as_mut().expect("a part")
         }
         type Change = (fn(&mut Run), &'static str);
-        let changes: [Change; 6] = [
+        fn subject_of_b(run: &mut Run) -> &mut String {
+            let digest = &mut part_of(run).plan[1].digest;
+            digest.get_mut("subject").expect("a subject")
+        }
+        let changes: [Change; 7] = [
             (|run| run.meta.seed = 8, "seed: 0 and 8"),
             (|run| run.meta.version = "9".to_owned(), "version"),
             (|run| part_of(run).of = 3, "number of parts"),
             (|run| part_of(run).plan.clear(), "plans"),
+            (
+                |run| *subject_of_b(run) = "\"b:lock\"".to_owned(),
+                "b (seed 7): subject \"a:lock\" and \"b:lock\"",
+            ),
             (|run| part_of(run).index = 0, "already"),
             (|run| run.part = None, "no part"),
         ];
@@ -171,5 +201,10 @@ mod tests {
             let error = whole(&[part(0, Some(0)), other]).expect_err("another plan");
             says(&error.to_string(), &[word]);
         }
+        let mut older = part(1, Some(0));
+        for share in &mut part_of(&mut older).plan {
+            share.digest.clear();
+        }
+        whole(&[part(0, Some(0)), older]).expect("a build that said less");
     }
 }

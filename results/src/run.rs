@@ -131,6 +131,9 @@ pub struct Share {
     pub seed: u64,
     /// The part, from 0.
     pub part: u32,
+    /// What decides what it runs, as it was asked for: each by its word, in short or as a hash; empty in runs of builds that did not say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digest: BTreeMap<String, String>,
 }
 
 /// A scenario that a lock could not be tried on: neither kept nor broken.

@@ -1,7 +1,7 @@
 //! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has come, and when the next
 //! step begins by the server's clock.
 //!
-//! Its fields: `plan`; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so; `go:S`, when step S begins; `began`, once all have met;
+//! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so; `go:S`, when step S begins; `began`, once all have met;
 //! `lost:K`, the step that the others began without part K. All times are the server's TIME in microseconds. The hash expires by itself
 //! once nobody refreshes it.
 
@@ -53,6 +53,7 @@ impl From<Trouble> for BarrierError {
 pub struct Barrier {
     at: Arc<Meeting>,
     share: Share,
+    meeting: String,
     patience: Duration,
     heartbeat: JoinHandle<()>,
 }
@@ -190,6 +191,8 @@ impl Barrier {
                 "part {index} of {of} {why}; where no part runs any more, begin again in {KEPT:?}"
             )));
         }
+        let drawn = format!("{:016x}", rand::random::<u64>());
+        let meeting = at.settle("meeting", &drawn).await?;
         at.beat(index).await?;
         let beats = at.clone();
         let heartbeat = tokio::spawn(async move {
@@ -202,9 +205,15 @@ impl Barrier {
         Ok(Barrier {
             at,
             share,
+            meeting,
             patience,
             heartbeat,
         })
+    }
+
+    /// What these parts have in common, and no others, whatever their plan.
+    pub fn meeting(&self) -> &str {
+        &self.meeting
     }
 
     /// Waits until all parts have come to a step, 1 or higher and rising, and then until the moment that it begins at all of them. How far

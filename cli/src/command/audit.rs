@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chaos::builtin;
+use chaos::plan::Plan;
 use chaos::scenario::{Scenario, Suite};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -20,7 +21,7 @@ use self::meet::{Met, meet};
 use self::tries::Tries;
 use super::bench::{keep_server, measure, short_plan, subjects};
 use super::chaos::{How, Source, seeds, source};
-use super::part::{PartArgs, Slice};
+use super::part::{Digest, PartArgs, Slice, digest_of_plan};
 use super::run::Keeper;
 use super::target::{OwnServers, Servers};
 use crate::cancel::Cancel;
@@ -107,7 +108,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         servers.check_allowed(&sources)?;
         servers.ask().await?;
     }
-    let scenarios = scenarios(&options, sources, servers.as_ref())?;
+    let scenarios = scenarios(&options, &names, sources, servers.as_ref())?;
     let mut keeper = Keeper::begin(terminal, "audit", "audit", seed)?;
     let cancel = keeper.cancel.clone();
     terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
@@ -117,8 +118,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }));
     let part = slice.map(|slice| {
         let seeds = seeds(seed, options.repeat);
-        let names = scenarios.iter().map(|asked| &asked.scenario.name);
-        slice.record(names.flat_map(|name| seeds.clone().map(|seed| (name.clone(), seed))))
+        slice.record(scenarios.iter().flat_map(|asked| {
+            let share = |seed| (asked.scenario.name.clone(), seed, asked.digest.clone());
+            seeds.clone().map(share)
+        }))
     });
     keeper.is_part(part)?;
     let work = Work {
@@ -243,17 +246,21 @@ struct Asked {
     /// Empty where no server was named.
     server: String,
     refused: Option<String>,
+    /// What parts must have in common of it; nothing in it is drawn.
+    digest: Digest,
 }
 
 fn scenarios(
     options: &Options,
+    names: &[String],
     sources: Vec<Source>,
     servers: Option<&Servers>,
 ) -> anyhow::Result<Vec<Asked>> {
     let matrix = options.own.matrix()?;
     let mut all = Vec::new();
     for source in sources {
-        let scenario = source.scenario.clone().map_err(exit::input)?;
+        let given = source.scenario.clone().map_err(exit::input)?;
+        let scenario = given.clone();
         let fitted = servers.map(|servers| servers.fitted(&source, scenario.clone()));
         let (scenario, refused) = match fitted {
             None => (scenario, None),
@@ -268,11 +275,16 @@ fn scenarios(
                 scenario: scenario.clone(),
                 server: String::new(),
                 refused: refused.clone(),
+                digest: Digest::new(),
             };
+            let mut given = given.clone();
             if let (Some(server), true) = (server, anywhere) {
-                asked.scenario.topology.server.clone_from(&server.asked);
+                for topology in [&mut asked.scenario.topology, &mut given.topology] {
+                    topology.server.clone_from(&server.asked);
+                }
                 asked.server.clone_from(&server.name);
             }
+            asked.digest = digest_of_plan(&Plan::new(&given, 0), &names.join(", "))?;
             all.push(asked);
             if !anywhere {
                 break;

@@ -11,7 +11,7 @@ use bench::parts::{Barrier, BarrierError, Share};
 use results::run::Run;
 
 use super::bench::{Ended, Options, Together, judge, measure_at, plan};
-use super::part::Slice;
+use super::part::{Slice, digest};
 use super::run::Keeper;
 use super::target::Servers;
 use crate::exit;
@@ -55,9 +55,9 @@ pub(super) async fn run(
     plan.key_prefix = format!("locklab:parts-{}-{}:", share.of, plan.seed);
     let (clients, seed) = (plan.clients, plan.seed);
     bench::driver::check_plan(&plan).map_err(exit::usage)?;
-    keeper.is_part(Some(
-        slice.record_load(seed, |part| clients_of(part, clients)),
-    ))?;
+    let common = plan.in_common();
+    let has = |part| clients_of(part, clients);
+    keeper.is_part(Some(slice.record_load(seed, digest(&common), has)))?;
 
     let within = options.parts_within;
     keeper.terminal.note(&format!(
@@ -66,7 +66,6 @@ pub(super) async fn run(
         share.of,
         clients_of(share, clients)
     ));
-    let common = plan.in_common();
     let barrier = join(url, &plan.key_prefix, share, common, within, keeper).await?;
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
     writeln!(file, "{}", plan.head())?;
@@ -111,22 +110,30 @@ pub(super) async fn part_ways(
     }
 }
 
-/// Comes to the parts that have this plan in common, and the version.
+/// Comes to the parts that have this plan in common, and the version. The run says from now on which meeting it was: another one, at
+/// whatever target, is of another load.
 pub(super) async fn join(
     url: &str,
     prefix: &str,
     share: Share,
     mut common: serde_json::Value,
     within: Duration,
-    keeper: &Keeper,
+    keeper: &mut Keeper,
 ) -> anyhow::Result<Arc<Barrier>> {
     common["version"] = keeper.run.meta.version.as_str().into();
     common["commit"] = keeper.run.meta.commit.as_str().into();
     let joined = Barrier::join(url, prefix, share, &common.to_string(), within).await;
-    Ok(Arc::new(joined.map_err(|error| match error {
+    let barrier = joined.map_err(|error| match error {
         BarrierError::OtherPlan(_) => exit::input(error),
         _ => exit::missing(error),
-    })?))
+    })?;
+    let mut part = keeper.run.part.take();
+    for share in part.iter_mut().flat_map(|part| &mut part.plan) {
+        let (word, meeting) = ("meeting".to_owned(), barrier.meeting().to_owned());
+        share.digest.insert(word, meeting);
+    }
+    keeper.is_part(part)?;
+    Ok(Arc::new(barrier))
 }
 
 /// Which clients are a part's, in words.

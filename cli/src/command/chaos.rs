@@ -24,7 +24,7 @@ use results::verdict::State;
 
 use super::abilities::ask;
 use super::chaos_part::ShareArgs;
-use super::part::PartArgs;
+use super::part::{Digest, PartArgs, digest_of_plan};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
 use super::target::{OnServer, OwnServers, SERVERS, Servers};
@@ -116,7 +116,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             servers.ask().await?;
         }
     }
-    let (mut planned, mut not_applicable) = Planner {
+    let (planned, mut not_applicable) = Planner {
         options: &options,
         servers: servers.as_ref(),
         seed,
@@ -126,11 +126,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     .all(sources)
     .await?;
+    let (mut planned, digests): (Vec<Planned>, Vec<Digest>) = planned.into_iter().unzip();
     let mut part = None;
     if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
-        let all = planned
-            .iter()
-            .map(|planned| (planned.plan.name.clone(), planned.plan.seed));
+        let all = planned.iter().zip(digests);
+        let all = all.map(|(Planned { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
         part = Some(slice.record(all));
         planned.retain(|planned| slice.has(&planned.plan.name, planned.plan.seed));
         not_applicable.retain(|skipped| slice.has(&skipped.name, seed));
@@ -308,7 +308,7 @@ impl Planner<'_> {
     async fn all(
         mut self,
         sources: Vec<Source>,
-    ) -> anyhow::Result<(Vec<Planned>, Vec<NotApplicable>)> {
+    ) -> anyhow::Result<(Vec<(Planned, Digest)>, Vec<NotApplicable>)> {
         let (mut planned, mut not_applicable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         for source in &sources {
             match self.one(source).await? {
@@ -331,25 +331,39 @@ impl Planner<'_> {
     }
 
     /// The way of one scenario: onto the servers, with the lock in it, on each server of the matrix, with each seed.
-    async fn one(&mut self, source: &Source) -> anyhow::Result<Result<Vec<Planned>, Left>> {
+    async fn one(
+        &mut self,
+        source: &Source,
+    ) -> anyhow::Result<Result<Vec<(Planned, Digest)>, Left>> {
         let scenario = match self.on_servers(source) {
             Ok(scenario) => scenario,
             Err(left) => return Ok(Err(left)),
         };
+        // Parts may each have servers of their own, and what is found there is no part of what was asked for.
+        let asked = match (&source.scenario, self.servers) {
+            (Ok(asked), Some(_)) => asked.clone(),
+            _ => scenario.clone(),
+        };
+        let lock = self.options.subject.as_ref();
+        let lock = lock.unwrap_or(&asked.lock.subject).clone();
         let (scenario, subject) = match self.with_lock(scenario).await? {
             Ok(fitting) => fitting,
             Err(skipped) => return Ok(Err(Left::Out(skipped))),
         };
         let mut planned = Vec::new();
         for server in &self.matrix {
-            let mut scenario = scenario.clone();
+            let (mut scenario, mut asked) = (scenario.clone(), asked.clone());
             if let Some(server) = server {
-                scenario.topology.server.clone_from(&server.asked);
+                for topology in [&mut scenario.topology, &mut asked.topology] {
+                    topology.server.clone_from(&server.asked);
+                }
             }
-            planned.extend(seeds(self.seed, self.options.repeat).map(|seed| Planned {
-                plan: Plan::new(&scenario, seed),
-                subject: subject.clone(),
-            }));
+            for seed in seeds(self.seed, self.options.repeat) {
+                let digest = digest_of_plan(&Plan::new(&asked, seed), &lock)?;
+                let plan = Plan::new(&scenario, seed);
+                let subject = subject.clone();
+                planned.push((Planned { plan, subject }, digest));
+            }
         }
         Ok(Ok(planned))
     }

@@ -13,7 +13,7 @@ use results::run::Run;
 
 use super::bench_part::{clients_of, join, part_ways};
 use super::chaos::{Planned, code_of, subject_of};
-use super::part::{PARTS, Slice};
+use super::part::{PARTS, Slice, digest_of_plan};
 use super::plans::PLAN_FILE;
 use super::run::Keeper;
 use super::target::{Servers, allow};
@@ -90,7 +90,8 @@ impl ShareArgs {
         let mut keeper = Keeper::begin(terminal, "chaos", &name, plan.seed)?;
         let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
         let has = |part| format!("{} of {}", clients_of(part, clients), plan.name);
-        keeper.is_part(Some(slice.record_load(plan.seed, has)))?;
+        let digest = digest_of_plan(&plan, &plan.lock.subject)?;
+        keeper.is_part(Some(slice.record_load(plan.seed, digest, has)))?;
         let (index, of) = (share.index, share.of);
         terminal.note(&format!("part {index} of {of}: {}", has(share)));
         let common = serde_json::to_value(&plan)?;
@@ -100,7 +101,7 @@ impl ShareArgs {
             share,
             common,
             self.parts_within,
-            &keeper,
+            &mut keeper,
         )
         .await?;
         let provisioner = servers.for_run(&prefix);

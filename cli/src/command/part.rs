@@ -1,7 +1,11 @@
 //! `--part K/N`: which runs of a plan are this machine's, the same on every machine.
 
+use std::collections::BTreeMap;
+
+use chaos::plan::Plan;
 use clap::Args;
 use results::run::{Part, Share};
+use serde_json::Value;
 
 use crate::args::{Common, invalid};
 use crate::exit;
@@ -13,6 +17,42 @@ const ENVIRONMENT: [&str; 2] = ["JOB_COMPLETION_INDEX", "LOCKLAB_PARTS"];
 const SEED: u64 = 1;
 
 pub(super) const PARTS: &str = "Parts of a plan on several machines";
+
+/// What decides what a share of a plan runs, by word: the same on every machine.
+pub(super) type Digest = BTreeMap<String, String>;
+
+/// What of a plan decides nothing, or is compared by itself.
+const NOT_DIGESTED: [&str; 5] = ["schema", "name", "about", "claim", "seed"];
+
+/// A word or a list that is longer than this is told by its hash, as is all that has keys: commands may hold what is nobody's business.
+const TOLD_CHARS: usize = 60;
+
+/// Each value of an object by its key.
+pub(super) fn digest(of: &Value) -> Digest {
+    let values = of.as_object().into_iter().flatten();
+    let told = values.map(|(key, value)| {
+        let text = value.to_string();
+        let told = match value.is_object() || text.len() > TOLD_CHARS {
+            true => format!("{:08x}", crc32fast::hash(text.as_bytes())),
+            false => text,
+        };
+        (key.clone(), told)
+    });
+    told.collect()
+}
+
+/// The same of a plan as it was asked for, with this lock in its scenario's place.
+pub(super) fn digest_of_plan(plan: &Plan, subject: &str) -> anyhow::Result<Digest> {
+    let mut sections = serde_json::to_value(plan)?;
+    if let Some(sections) = sections.as_object_mut() {
+        sections.retain(|key, _| !NOT_DIGESTED.contains(&key.as_str()));
+        sections.entry("hooks").or_insert(Value::Null);
+        sections.insert("subject".to_owned(), subject.into());
+        let server = plan.topology.server.as_str();
+        sections.insert("server".to_owned(), server.into());
+    }
+    Ok(digest(&sections))
+}
 
 /// Flags of commands whose plan can be shared.
 #[derive(Debug, Clone, Default, Args)]
@@ -84,6 +124,7 @@ impl Slice {
     pub(crate) fn record_load(
         self,
         seed: u64,
+        digest: Digest,
         has: impl Fn(bench::parts::Share) -> String,
     ) -> Part {
         let of = self.of;
@@ -91,6 +132,7 @@ impl Slice {
             name: has(bench::parts::Share { index: part, of }),
             seed,
             part,
+            digest: digest.clone(),
         };
         self.part((0..of).map(share))
     }
@@ -101,11 +143,12 @@ impl Slice {
     }
 
     /// What a run keeps of being a part of a plan of these scenarios and seeds.
-    pub(crate) fn record(self, plan: impl IntoIterator<Item = (String, u64)>) -> Part {
-        let share = |(name, seed): (String, u64)| Share {
+    pub(crate) fn record(self, plan: impl IntoIterator<Item = (String, u64, Digest)>) -> Part {
+        let share = |(name, seed, digest): (String, u64, Digest)| Share {
             part: self.part_of(&name, seed),
             name,
             seed,
+            digest,
         };
         self.part(plan.into_iter().map(share))
     }
