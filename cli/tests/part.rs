@@ -207,6 +207,33 @@ fn parts_of_another_lock_an_edited_file_or_another_server_are_refused() {
 }
 
 #[test]
+fn an_audit_that_tried_nothing_is_the_same_whole_and_in_parts() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let asked = "baseline:set-nx-px --no-bench --scenario read-write,fair-holder-killed --json";
+    let asked: Vec<&str> = std::iter::once("audit").chain(asked.split(' ')).collect();
+    let audit = |more: &[&str]| run(dir.path(), &[&asked[..], more].concat());
+    for index in ["0/2", "1/2"] {
+        let part = audit(&["--part", index, "--out", &index[..1]]);
+        assert_eq!(code(&part), 0, "{}", stderr(&part));
+    }
+    let merged = run(dir.path(), &["merge", "0", "1", "--json", "--out", "both"]);
+    let outputs = [(audit(&[]), "/subjects"), (merged, "/audit/subjects")];
+    for (output, subjects) in &outputs {
+        let said = stderr(output);
+        assert_eq!(code(output), 65, "{said}");
+        assert!(said.contains("nothing was tried"), "{said}");
+        let document = json(output);
+        let scenarios = &document.pointer(subjects).expect("a scorecard")[0]["scenarios"];
+        for scenario in [0, 1] {
+            let outcome = &scenarios[scenario]["outcome"];
+            assert_eq!(outcome, "not-applicable", "{document}");
+        }
+    }
+    let alone = run(dir.path(), &["merge", "0", "--out", "alone"]);
+    assert_eq!(code(&alone), 2, "another part is missing");
+}
+
+#[test]
 fn an_audit_in_parts_is_one_audit_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let files = write_scenarios(dir.path()).join(",");

@@ -22,7 +22,7 @@ use self::tries::Tries;
 use super::bench::{keep_server, measure, short_plan, subjects};
 use super::chaos::{How, Source, seeds, source};
 use super::part::{Digest, PartArgs, Slice, digest_of_plan};
-use super::run::Keeper;
+use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OwnServers, Servers};
 use crate::cancel::Cancel;
 use crate::exit;
@@ -142,13 +142,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if let Err(error) = &done {
         keeper.run.warnings.push(format!("ended early: {error:#}"));
     }
-    if keeper.is_empty() && slice.is_none() {
-        let nothing = "nothing was tried: no scenario is applicable to this lock";
+    let ended_early = cancel.is_wanted() || done.is_err();
+    if keeper.is_empty() && slice.is_none() && ended_early {
         keeper.discard();
-        if cancel.is_wanted() {
-            return Ok(exit::INTERRUPTED);
-        }
-        return done.and_then(|()| Err(exit::input(nothing)));
+        return match cancel.is_wanted() {
+            true => Ok(exit::INTERRUPTED),
+            false => done.map(|()| exit::UNKNOWN),
+        };
     }
     finish(keeper, &options, base.as_deref(), done)
 }
@@ -176,9 +176,12 @@ fn finish(
     let partial = keeper.cancel.is_wanted() || done.is_err();
     let code = match worst {
         Some(AuditOutcome::Broken) => exit::NOT_AS_EXPECTED,
-        // A part may have nothing to run.
-        None if keeper.run.part.is_some() => exit::AS_EXPECTED,
-        Some(AuditOutcome::Unknown) | None => exit::UNKNOWN,
+        Some(AuditOutcome::Unknown) => exit::UNKNOWN,
+        // A part may have nothing to run; `merge` says whether the whole had.
+        None if keeper.run.part.is_none() && !partial => {
+            keeper.terminal.warn(NOTHING_TRIED);
+            exit::INPUT
+        }
         _ => exit::AS_EXPECTED,
     };
     if let Some(part) = &mut keeper.run.part {

@@ -26,7 +26,7 @@ use super::abilities::ask;
 use super::chaos_part::ShareArgs;
 use super::part::{Digest, PartArgs, digest_of_plan};
 use super::provisioner::{self, ProvisionerArgs};
-use super::run::Keeper;
+use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OnServer, OwnServers, SERVERS, Servers};
 use crate::cancel::Cancel;
 use crate::exit;
@@ -655,7 +655,7 @@ pub(crate) async fn run_all(
         && code == exit::AS_EXPECTED
         && !keeper.run.not_applicable.is_empty()
     {
-        terminal.warn("nothing was tried: no scenario is applicable to this lock");
+        terminal.warn(NOTHING_TRIED);
         code = exit::INPUT;
     }
     if keeper.cancel.is_wanted() {

@@ -12,7 +12,7 @@ use results::run::Run;
 use results::store::{REPORT_FILE, RUN_FILE, SUMMARY_FILE, StoreError, load_dir};
 
 use super::plans::PLAN_FILE;
-use super::run::{made, save_all, store};
+use super::run::{NOTHING_TRIED, made, save_all, store};
 use super::{bench_part, chaos_part};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -172,8 +172,8 @@ fn make_whole(
     if !parts.missing.is_empty() {
         code = exit::worse(code, exit::UNKNOWN);
         joined.partial = true;
-    }
-    if joined.scenarios.is_empty() && !joined.not_applicable.is_empty() && joined.audit.is_none() {
+    } else if nothing_tried(joined) {
+        terminal.warn(NOTHING_TRIED);
         code = exit::worse(code, exit::INPUT);
     }
     let expects = joined.command != "bench";
@@ -183,6 +183,14 @@ fn make_whole(
         joined.warnings.push(missing);
     }
     code
+}
+
+/// Whether all that was asked for was left out.
+fn nothing_tried(joined: &Run) -> bool {
+    match &joined.audit {
+        Some(audit) => audit.score().worst().is_none(),
+        None => joined.scenarios.is_empty() && !joined.not_applicable.is_empty(),
+    }
 }
 
 /// Takes out, where the others are parts, runs that were killed before they said which part they are; their names.

@@ -19,6 +19,9 @@ use crate::terminal::Terminal;
 /// Where runs are kept, relative to the working directory.
 pub(crate) const RUNS: &str = "runs";
 
+/// Why a run does not pass in which all was left out; 65.
+pub(super) const NOTHING_TRIED: &str = "nothing was tried: no scenario is applicable to this lock";
+
 /// The commit that this program was built from; cargo gives none for an installed one.
 const COMMIT: Option<&str> = option_env!("LOCKLAB_COMMIT");
 
