@@ -38,18 +38,37 @@ fn a_scenario_of_ones_own_runs_on_each_seed() {
 
 #[test]
 fn what_cannot_be_simulated_is_refused_with_its_place() {
-    for (servers, subject, why) in [
-        ("etcd", "lock-core:fair", "mine.toml"),
+    for (wanted, servers, subject, why) in [
+        (65, "etcd", "lock-core:fair", "mine.toml"),
         (
+            64,
             "single",
             "exec:./driver",
             "mine.toml: exec:./driver is a program",
         ),
-        ("singel", "lock-core:fair", "mine.toml:3"),
+        (65, "singel", "lock-core:fair", "mine.toml:3"),
     ] {
         let output = simulate(servers, subject);
-        assert_eq!(code(&output), 64, "{}", stderr(&output));
+        assert_eq!(code(&output), wanted, "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_written_is_bad_input_and_no_seed_is_bad_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("empty.toml"), "").unwrap();
+    std::fs::write(dir.path().join("notutf8.toml"), [0xff, 0xfe]).unwrap();
+    for (wanted, flags) in [
+        (65, &["no-such.toml"][..]),
+        (65, &["empty.toml"]),
+        (65, &["notutf8.toml"]),
+        (65, &["."]),
+        (65, &["--history", "no-such/history.jsonl"]),
+        (64, &["--seeds", "0"]),
+    ] {
+        let output = run(dir.path(), &[&["simulate"][..], flags].concat());
+        assert_eq!(code(&output), wanted, "{flags:?}: {}", stderr(&output));
     }
 }
 

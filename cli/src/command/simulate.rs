@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE", conflicts_with_all = ["kind", "topology", "subject", "scenario"])]
     file: Option<PathBuf>,
     /// Seeds to run, from --seed or 1 on [default: 1000; with --seed, --history or --trace 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     seeds: Option<u64>,
     /// Runs at a time
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
@@ -107,7 +107,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (history, trace) = first_one.unwrap_or_default();
     for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
         if let Some(path) = path {
-            files::write(path, lines.join("\n") + "\n").map_err(exit::usage)?;
+            files::write(path, lines.join("\n") + "\n").map_err(exit::input)?;
         }
     }
     if terminal.common.json {
@@ -133,8 +133,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 /// A scenario that can be simulated, as the text of its file.
 fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     let name = path.display().to_string();
-    let text = files::read(path).map_err(exit::usage)?;
-    let scenario = Scenario::parse(&name, &text).map_err(exit::usage)?;
+    let text = files::read(path).map_err(exit::input)?;
+    let scenario = Scenario::parse(&name, &text).map_err(exit::input)?;
     if let Some(why) = misfit(&scenario) {
         return Err(exit::usage(format!(
             "{name}: {why}; `locklab chaos {name}` runs it on real servers"

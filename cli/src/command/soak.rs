@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use chaos::builtin::SOAK;
@@ -23,7 +23,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seeds to run: --seed (default 1) and those that follow it; each takes one of the topologies in turn
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     seeds: u64,
     #[command(flatten)]
     part: PartArgs,
@@ -170,8 +170,8 @@ fn words(result: &ScenarioResult) -> String {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Done>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             return Err(exit::input(format!(
@@ -180,18 +180,16 @@ fn read(path: &Path) -> anyhow::Result<Vec<Done>> {
             )));
         }
     };
-    let lines: Vec<String> = BufReader::new(file).lines().collect::<Result<_, _>>()?;
     let mut done = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        match serde_json::from_str(line) {
+    for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+        match serde_json::from_slice(line) {
             Ok(one) => done.push(one),
             // The last line may be torn: then its seed is run again.
-            Err(_) if index + 1 == lines.len() => {}
+            Err(_) if !line.ends_with(b"\n") => {}
             Err(error) => {
                 return Err(exit::input(format!(
-                    "{}:{}: {error}; remove the line, or name another --state",
-                    path.display(),
-                    index + 1
+                    "{}:{number}: no line of a seed that is done: {error}; remove the line, or name another --state",
+                    path.display()
                 )));
             }
         }
@@ -308,7 +306,14 @@ mod tests {
         )
         .expect("written");
         assert_eq!(read(&path).expect("readable"), [done(1), done(3)]);
-        std::fs::write(&path, format!("nonsense\n{line}\n")).expect("written");
-        assert!(read(&path).is_err());
+        for (text, place) in [
+            (format!("nonsense\n{line}\n"), "state.jsonl:1: "),
+            (format!("{line}\nnonsense\n"), "state.jsonl:2: "),
+        ] {
+            std::fs::write(&path, text).expect("written");
+            let error = read(&path).expect_err("a whole line that says nothing");
+            assert_eq!(exit::code_of(&error), exit::INPUT);
+            assert!(error.to_string().contains(place), "{error}");
+        }
     }
 }
