@@ -115,6 +115,12 @@ impl Terminal {
         });
     }
 
+    /// Whether a result did not get through.
+    pub(crate) fn has_lost(&self) -> bool {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.is_some()
+    }
+
     /// Why a result did not get through, if one did not.
     pub(crate) fn lost(&self) -> Option<std::io::Error> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);

@@ -157,13 +157,48 @@ fn what_cannot_be_started_is_said_with_its_exit_code() {
             "c",
         ],
     );
-    assert_eq!(code(&broken), 69);
+    assert_eq!(code(&broken), 64);
     assert!(
         stderr(&broken).contains("no-such-directive"),
         "shows the log: {}",
         stderr(&broken)
     );
     assert_eq!(stdout(&broken), "", "nothing but a URL belongs there");
+    let lines = "kind = \"single\"\nconfig = { apendonly = \"no\" }\n";
+    std::fs::write(dir.path().join("typo.toml"), lines).unwrap();
+    let broken = run(dir.path(), &["up", "typo.toml", "--out", "d"]);
+    assert_eq!(code(&broken), 65, "the file's fault: {}", stderr(&broken));
+
+    for port in ["0", "65534", "65535"] {
+        let refused = run(dir.path(), &["up", "single", "--port", port, "--out", "e"]);
+        assert_eq!(code(&refused), 64, "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("from 1 to 65533"));
+    }
+    let file = run(dir.path(), &["up", "single", "--out", "typo.toml"]);
+    assert_eq!(code(&file), 64);
+    assert!(
+        stderr(&file).contains("typo.toml is not a directory"),
+        "{}",
+        stderr(&file)
+    );
+}
+
+#[test]
+fn servers_whose_url_cannot_be_written_do_not_stay() {
+    for flags in [&[][..], &["--detach"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let mut up = locklab(dir.path())
+            .args(["up", "single", "--out", "servers"])
+            .args(flags)
+            .stdout(full)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        support::until("it ends by itself", || up.try_wait().unwrap().is_some());
+        assert_eq!(up.wait().unwrap().code(), Some(64));
+        assert_eq!(support::processes_of(dir.path(), up.id()), [""; 0]);
+    }
 }
 
 #[test]

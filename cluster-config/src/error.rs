@@ -8,6 +8,17 @@ pub enum ClusterError {
     /// A package, a binary or an engine is missing or too old (exit code 69).
     #[error("{0}")]
     Missing(String),
+    /// What was asked for cannot be had by anybody: a port that there is not, a directory that is a file (exit code 64).
+    #[error("{0}")]
+    Invalid(String),
+    /// A server does not know a line of its configuration (exit code 65 where the line is from a file).
+    #[error("{message}")]
+    Setting {
+        /// The line, as the server shows it: a key and what is behind it.
+        line: String,
+        /// The whole message.
+        message: String,
+    },
     /// Nobody listens at the node's address: what was to be sent there was certainly not.
     #[error("{0}")]
     Refused(String),
@@ -20,6 +31,11 @@ impl ClusterError {
     /// An error of which a caller can only print the message.
     pub fn new(message: impl Into<String>) -> Self {
         ClusterError::Other(message.into())
+    }
+
+    /// What nobody can have.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        ClusterError::Invalid(message.into())
     }
 
     /// A package, a binary or an engine that this machine lacks.

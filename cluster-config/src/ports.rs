@@ -33,10 +33,10 @@ pub(crate) fn reserve(
 ) -> Result<PortLock, ClusterError> {
     if let Some(port) = wish {
         if port == 0 || port > u16::MAX - (count - 1) {
-            bail!(
+            return Err(ClusterError::invalid(format!(
                 "port {port} cannot be used: give one from 1 to {}, or none for a free one",
                 u16::MAX - (count - 1)
-            );
+            )));
         }
         let lock = lock(port, count)?.ok_or_else(|| {
             failed!(
@@ -120,6 +120,14 @@ mod tests {
         );
         let overlapping = reserve(Some(first.port - 1), 2, loopback);
         assert!(overlapping.is_err());
+    }
+
+    #[test]
+    fn a_port_that_leaves_no_room_for_those_after_it_is_nobodys_to_have() {
+        for port in [0, u16::MAX - 1, u16::MAX] {
+            let error = reserve(Some(port), 3, loopback).unwrap_err();
+            assert!(matches!(error, ClusterError::Invalid(_)), "{error}");
+        }
     }
 
     #[test]

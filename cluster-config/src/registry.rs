@@ -140,8 +140,17 @@ pub(crate) fn since_1970() -> Duration {
 pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     let data = &record.data;
     let aside = aside(record);
-    let claimed = fs::create_dir_all(&record.dir)
-        .and_then(|()| fs::DirBuilder::new().mode(0o700).create(&aside))
+    fs::create_dir_all(&record.dir).map_err(|error| {
+        let dir = record.dir.display();
+        let why = match record.dir.exists() {
+            true => format!("{dir} is not a directory"),
+            false => format!("cannot make the directory {dir}: {error}"),
+        };
+        ClusterError::invalid(format!("{why}; give another one, which can be written"))
+    })?;
+    let claimed = fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&aside)
         .and_then(|()| fs::write(aside.join(DIR_MARK), &record.id))
         .and_then(|()| match data.exists() {
             true => Err(io::ErrorKind::AlreadyExists.into()),

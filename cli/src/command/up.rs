@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use cluster_config::input::schema_keys;
-use cluster_config::{Deployment, Persistence, Topology, TopologyKind, UpOptions};
+use cluster_config::{ClusterError, Deployment, Persistence, Topology, TopologyKind, UpOptions};
 
 use super::provisioner::{self, ProvisionerArgs};
 use crate::cancel::Cancel;
@@ -125,9 +125,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     topology.shards = options.shards.unwrap_or(topology.shards);
     topology.sentinels = options.sentinels.unwrap_or(topology.sentinels);
     topology.server = options.server.unwrap_or(topology.server);
-    topology
-        .config
-        .extend(options.config.into_iter().collect::<BTreeMap<_, _>>());
+    let lines: BTreeMap<_, _> = options.config.into_iter().collect();
+    topology.config.extend(lines.clone());
     topology.persistence = options.persistence.or(topology.persistence);
     topology.min_replicas_to_write = options
         .min_replicas_to_write
@@ -152,7 +151,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let cancel = Cancel::listen()?;
     let bar = terminal.bar(0, &format!("starting {}", topology.kind));
     let deployment = tokio::select! {
-        deployment = provisioner.up(&topology, &up) => deployment.map_err(exit::missing)?,
+        deployment = provisioner.up(&topology, &up) => deployment.map_err(|error| failed(error, &lines, &topology))?,
         () = cancel.wanted() => return Err(exit::interrupted("interrupted while starting; nothing is left running")),
     };
     bar.finish_and_clear();
@@ -166,6 +165,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes, "server": server(&deployment),
     });
     terminal.answer(&document, || deployment.url())?;
+    // Servers whose URL nobody was told are nobody's.
+    if terminal.has_lost() {
+        deployment.down().await?;
+        return Ok(exit::AS_EXPECTED);
+    }
     for node in deployment.nodes() {
         terminal.detail(&format!(
             "{} {} log {}",
@@ -192,6 +196,31 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     deployment.down().await?;
     Ok(exit::AS_EXPECTED)
+}
+
+/// Whose fault it is that servers did not start: that of a flag, of the file, or of what is on this machine.
+fn failed(
+    error: ClusterError,
+    flags: &BTreeMap<String, String>,
+    topology: &Topology,
+) -> anyhow::Error {
+    match &error {
+        ClusterError::Invalid(_) => exit::usage(error),
+        ClusterError::Setting { line, .. } => {
+            let key = line.split_whitespace().next().unwrap_or_default();
+            let mut nodes = topology.nodes.iter();
+            if flags.contains_key(key) {
+                exit::usage(error)
+            } else if topology.config.contains_key(key)
+                || nodes.any(|node| node.config.contains_key(key))
+            {
+                exit::input(error)
+            } else {
+                exit::missing(error)
+            }
+        }
+        _ => exit::missing(error),
+    }
 }
 
 /// What the servers are, as `ps --json` lists it.

@@ -1,5 +1,6 @@
 //! When a server has started: conditions that are asked for again and again until they hold, a server dies, or time is up.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -13,6 +14,16 @@ use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Pause between two questions: short against the milliseconds in which servers start.
 const POLL: Duration = Duration::from_millis(5);
+
+/// The line of its configuration that a server of Redis did not start with, by its log.
+fn refused_line(log: &Path) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (_, said) = text.rsplit_once("FATAL CONFIG FILE ERROR")?;
+    let mut lines = said.lines();
+    let line = lines.find_map(|line| line.trim().strip_prefix(">>> '"))?;
+    Some(line.trim_end_matches('\'').to_owned())
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'f> {
@@ -41,13 +52,17 @@ impl Start<'_> {
     {
         loop {
             if let Some(status) = self.fleet.ended(&node.name) {
-                bail!(
+                let message = format!(
                     "{} ({}) ended while it was starting: {status}; {}\n\
                      remedy: correct the line that the log complains about, or free what it names as taken",
                     node.name,
                     node.address,
                     log_end(&node.log)
                 );
+                return Err(match refused_line(&node.log) {
+                    Some(line) => ClusterError::Setting { line, message },
+                    None => ClusterError::new(message),
+                });
             }
             let missing = match condition().await {
                 Ok(value) => return Ok(value),
