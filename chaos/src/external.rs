@@ -121,6 +121,7 @@ fn possible(
             fault.on
         ));
     }
+    faults::allowed(kind, allowed.topology, &fault.on, &fault.with)?;
     word(name, allowed.loopback, allowed.faults)
 }
 
@@ -198,6 +199,18 @@ mod tests {
         let replicas = "[[faults]]\nat = \"1s\"\nfault = \"client-pause\"\non = \"replicas\"\nwith = { time = \"1s\" }\n";
         let why = refused(replicas, &Topology::of(TopologyKind::Single), true, &[]);
         assert!(why[0].contains("no replicas"), "{why:?}");
+    }
+
+    #[test]
+    fn what_servers_of_this_shape_cannot_do_is_refused_unless_their_owner_does_it() {
+        let failover = KILL.replace("kill", "failover");
+        let single = Topology::of(TopologyKind::Single);
+        let why = refused(&failover, &single, true, &[]);
+        assert!(why[0].contains("needs a replica"), "{why:?}");
+        let sentinel = Topology::of(TopologyKind::Sentinel);
+        assert!(refused(&failover, &sentinel, true, &[]).is_empty());
+        let hooked = format!("{failover}[hooks]\nfailover = \"true\"\n");
+        assert!(refused(&hooked, &single, true, &[]).is_empty());
     }
 
     #[test]
