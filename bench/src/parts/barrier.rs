@@ -1,9 +1,9 @@
 //! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has come, and when the next
 //! step begins by the server's clock.
 //!
-//! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so; `go:S`, when step S begins; `began`, once all have met;
-//! `lost:K`, the step that the others began without part K. All times are the server's TIME in microseconds. The hash expires by itself
-//! once nobody refreshes it.
+//! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so;
+//! `go:S`, when step S begins; `began`, once all have met; `lost:K`, the step that the others began without part K. All times are the server's TIME in
+//! microseconds. The hash expires by itself once nobody refreshes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
