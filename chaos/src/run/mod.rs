@@ -198,6 +198,7 @@ async fn carry_out(
         () = cancelled(&mut cancel) => return Ok(None),
         deployment = options.provisioner.up(&plan.topology, &up) => deployment.map_err(|error| match error {
             ClusterError::Missing(why) => RunError::Missing(why),
+            ClusterError::Setting { message, .. } => RunError::Input(message),
             other => RunError::Other(other.to_string()),
         })?,
     };
