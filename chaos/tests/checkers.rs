@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use chaos::checkers::{CHECKERS, CheckOptions, CheckReport, check};
-use results::history::History;
+use results::history::{End, Entry, History};
 use results::verdict::{State, Verdict};
 
 fn history(name: &str) -> History {
@@ -102,6 +102,32 @@ fn a_second_grant_inside_the_lease_violates_the_contract() {
     // The extend at 600 ms moved the end of the lease from 1,100 to 1,600 ms.
     expect(
         "contract-second-grant-inside-an-extend",
+        &["belief", "contract"],
+    );
+}
+
+// c1 |==lease==|~~~|--|     asks again before its lease ends, and waits
+// c2            |--|
+#[test]
+fn a_re_entry_renews_the_outer_hold_only_if_it_was_answered_in_time() {
+    let name = "contract-re-entry-answered-after-the-lease";
+    expect(name, &["belief"]);
+    // Nor does it where it was sent in time, and arrived late.
+    for sent_ms in [950, 1_599] {
+        let mut history = history(name);
+        for line in &mut history.lines {
+            if let Entry::End { end, .. } = &mut line.entry
+                && let End::Ok { grant, sent_ns, .. } = end
+                && grant.as_deref() == Some("inner")
+            {
+                *sent_ns = Some(sent_ms * 1_000_000);
+            }
+        }
+        let report = check(&history, &CheckOptions::default());
+        assert_eq!(violated(&report), ["belief"], "sent at {sent_ms} ms");
+    }
+    expect(
+        "contract-second-grant-inside-a-re-entry",
         &["belief", "contract"],
     );
 }

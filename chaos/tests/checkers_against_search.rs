@@ -3,10 +3,12 @@
 //! The search asks whether any order of the operations is one that a mutex allows: it tries every operation that may come
 //! next (nothing that returned earlier is left) in every state, and remembers what it tried (Wing and Gong, with Lowe's
 //! memory). It shares no code and no idea with the sweep. Stamps differ, so that no tie needs a rule.
+//!
+//! What needs leases and re-entries is compared with a model of a re-entrant lock, which no checker may convict.
 
 use std::collections::BTreeMap;
 
-use chaos::checkers::{CheckOptions, Record, belief, check};
+use chaos::checkers::{CheckOptions, Finding, Record, belief, check, confirmed, contract, effect};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,6 +17,9 @@ use results::verdict::State;
 
 /// Per test; the four of them run side by side.
 const HISTORIES: u32 = 50_000;
+
+/// Per test of leases, where a history is longer.
+const LONGER: u32 = 10_000;
 
 /// One operation for the search. Operations that certainly did nothing are left out before.
 #[derive(Clone, Copy)]
@@ -88,14 +93,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     returned: u64::MAX,
                     optional: true,
                 });
-                lines.push(end(
-                    t[1],
-                    id,
-                    End::Unknown {
-                        error: None,
-                        grant: None,
-                    },
-                ));
+                lines.push(end(t[1], id, unknown()));
                 // A life that does not know what it holds ends here: nothing follows from this owner.
                 break;
             }
@@ -106,17 +104,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                 returned: t[1],
                 optional: false,
             });
-            lines.push(end(
-                t[1],
-                id,
-                End::Ok {
-                    grant: Some(grant.clone()),
-                    token: None,
-                    sent_ns: None,
-                    returned_ns: None,
-                    lease_ms: None,
-                },
-            ));
+            lines.push(end(t[1], id, ok(Some(grant.clone()), None, None)));
             let release = Entry::Call {
                 id: id + 1,
                 call: Call::Release { grant },
@@ -133,14 +121,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
                     returned: u64::MAX,
                     optional: false,
                 });
-                lines.push(end(
-                    t[3],
-                    id + 1,
-                    End::Unknown {
-                        error: None,
-                        grant: None,
-                    },
-                ));
+                lines.push(end(t[3], id + 1, unknown()));
                 break;
             }
             ops.push(Op {
@@ -158,19 +139,42 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
 }
 
 fn call(t_ns: u64, id: u64, owner: u8) -> Line {
-    let call = Call::Acquire(Acquire {
-        client: format!("c{owner}"),
+    Line {
+        t_ns,
+        entry: Entry::Call {
+            id,
+            call: asked(u64::from(owner), "plain", None),
+        },
+    }
+}
+
+fn asked(client: u64, kind: &str, lease_ms: Option<u64>) -> Call {
+    Call::Acquire(Acquire {
+        client: format!("c{client}"),
         owner: "t0".to_owned(),
         lock: Some("a".to_owned()),
         locks: None,
-        kind: "plain".to_owned(),
-        lease_ms: None,
+        kind: kind.to_owned(),
+        lease_ms,
         wait_ms: None,
         permits: None,
-    });
-    Line {
-        t_ns,
-        entry: Entry::Call { id, call },
+    })
+}
+
+fn ok(grant: Option<String>, token: Option<u64>, sent_ns: Option<u64>) -> End {
+    End::Ok {
+        grant,
+        token,
+        sent_ns,
+        returned_ns: None,
+        lease_ms: None,
+    }
+}
+
+fn unknown() -> End {
+    End::Unknown {
+        error: None,
+        grant: None,
     }
 }
 
@@ -274,30 +278,14 @@ fn written(cycles: &[Cycle]) -> History {
             read: None,
             wrote: None,
         };
-        let ok = |grant, token| End::Ok {
-            grant,
-            token,
-            sent_ns: None,
-            returned_ns: None,
-            lease_ms: None,
-        };
-        let call = Call::Acquire(Acquire {
-            client: format!("c{}", cycle.client),
-            owner: "t0".to_owned(),
-            lock: Some("a".to_owned()),
-            locks: None,
-            kind: "fenced".to_owned(),
-            lease_ms: Some(60_000),
-            wait_ms: None,
-            permits: None,
-        });
+        let call = asked(cycle.client, "fenced", Some(60_000));
         let mut put = |t_ns: u64, entry| lines.insert((t_ns, n, lines.len()), Line { t_ns, entry });
         put(ns(0), Entry::Call { id: 2 * n, call });
         put(
             ns(1),
             Entry::End {
                 id: 2 * n,
-                end: ok(Some(grant.clone()), Some(cycle.token)),
+                end: ok(Some(grant.clone()), Some(cycle.token), None),
             },
         );
         put(ns(1) + 1, Entry::Event(write));
@@ -313,7 +301,7 @@ fn written(cycles: &[Cycle]) -> History {
                 ns(3),
                 Entry::End {
                     id: 2 * n + 1,
-                    end: ok(None, None),
+                    end: End::done(),
                 },
             );
         }
@@ -386,4 +374,254 @@ fn every_mutation_of_a_clean_history_is_convicted() {
             "owners swapped, round {round}"
         );
     }
+}
+
+/// A re-entrant lock with leases and tokens. Each hold is given back by its name.
+struct Model {
+    lease: u64,
+    /// A re-entry renews the lease: else the lock is broken.
+    renews: bool,
+    owner: usize,
+    holds: Vec<String>,
+    until: u64,
+    token: u64,
+}
+
+impl Model {
+    fn is_held(&self, now: u64) -> bool {
+        !self.holds.is_empty() && now <= self.until
+    }
+
+    fn acquire(&mut self, now: u64, owner: usize, grant: &str) -> Option<u64> {
+        let is_held = self.is_held(now);
+        if is_held && self.owner != owner {
+            return None;
+        }
+        if !is_held {
+            self.holds.clear();
+            self.token += 1;
+            self.owner = owner;
+        }
+        if !is_held || self.renews {
+            self.until = now + self.lease;
+        }
+        self.holds.push(grant.to_owned());
+        Some(self.token)
+    }
+
+    fn finds(&self, now: u64, grant: &str) -> bool {
+        self.is_held(now) && self.holds.iter().any(|hold| hold == grant)
+    }
+
+    fn extend(&mut self, now: u64, grant: &str) -> bool {
+        let found = self.finds(now, grant);
+        if found {
+            self.until = now + self.lease;
+        }
+        found
+    }
+
+    fn release(&mut self, now: u64, grant: &str) -> bool {
+        let found = self.finds(now, grant);
+        self.holds.retain(|hold| hold != grant);
+        found
+    }
+}
+
+/// An operation of an owner between its call and its answer.
+enum Pending {
+    /// When it was called, when it was last sent, and the token that it got.
+    Acquire(u64, Option<u64>, Option<u64>),
+    /// Of one of the owner's grants, and whether it found it.
+    Extend(usize, Option<bool>),
+    Release(usize, Option<bool>),
+}
+
+/// One grant of a lock as its owner knows it, in milliseconds.
+#[derive(Clone, Copy)]
+struct Hold {
+    owner: usize,
+    /// When it was sent, where that is said; else when it was called.
+    from: u64,
+    told: u64,
+    /// The call of its release; the answer that it is not held.
+    until: u64,
+}
+
+/// What three owners do with a model, a step of one of them in each millisecond: a call, a sending, an arrival, or an answer.
+fn modelled(rng: &mut ChaCha8Rng, renews: bool) -> (u64, Vec<Hold>, History) {
+    const STEPS: u64 = 70;
+    let mut model = Model {
+        lease: rng.random_range(4..24),
+        renews,
+        owner: 0,
+        holds: Vec::new(),
+        until: 0,
+        token: 0,
+    };
+    let says_sent = rng.random_bool(0.5);
+    let ns = |ms: u64| ms * 1_000_000;
+    let mut pending: [Option<(u64, Pending)>; 3] = [None, None, None];
+    let mut own: [Vec<usize>; 3] = Default::default();
+    let mut holds: Vec<Hold> = Vec::new();
+    let mut lines = Vec::new();
+    let name = |id: u64| format!("g{id}");
+    let mut names: Vec<String> = Vec::new();
+    for now in 1..=STEPS {
+        let owner = rng.random_range(0..3usize);
+        let called = |call| Line {
+            t_ns: ns(now),
+            entry: Entry::Call { id: now, call },
+        };
+        let Some((id, operation)) = &mut pending[owner] else {
+            let operation = if own[owner].is_empty() || rng.random_ratio(2, 5) {
+                let call = asked(owner as u64, "fenced", Some(model.lease));
+                lines.push(called(call));
+                Pending::Acquire(now, None, None)
+            } else {
+                let at = rng.random_range(0..own[owner].len());
+                let hold = own[owner][at];
+                let grant = names[hold].clone();
+                if rng.random_ratio(1, 4) {
+                    lines.push(called(Call::Extend {
+                        grant,
+                        lease_ms: model.lease,
+                        by: None,
+                    }));
+                    Pending::Extend(hold, None)
+                } else {
+                    own[owner].remove(at);
+                    holds[hold].until = now;
+                    lines.push(called(Call::Release { grant }));
+                    Pending::Release(hold, None)
+                }
+            };
+            pending[owner] = Some((now, operation));
+            continue;
+        };
+        let answer = match operation {
+            Pending::Acquire(_, sent @ None, _) => {
+                *sent = Some(now);
+                continue;
+            }
+            Pending::Acquire(_, sent, token @ None) => {
+                *token = model.acquire(now, owner, &name(*id));
+                if token.is_none() {
+                    *sent = None;
+                }
+                continue;
+            }
+            Pending::Acquire(called, Some(sent), Some(token)) => {
+                // A library refuses a grant that is over.
+                if *sent + model.lease < now {
+                    End::Failed { error: None }
+                } else {
+                    own[owner].push(holds.len());
+                    names.push(name(*id));
+                    holds.push(Hold {
+                        owner,
+                        from: if says_sent { *sent } else { *called },
+                        told: now,
+                        until: STEPS,
+                    });
+                    ok(Some(name(*id)), Some(*token), says_sent.then(|| ns(*sent)))
+                }
+            }
+            Pending::Extend(hold, found @ None) => {
+                *found = Some(model.extend(now, &names[*hold]));
+                continue;
+            }
+            Pending::Release(hold, found @ None) => {
+                *found = Some(model.release(now, &names[*hold]));
+                continue;
+            }
+            Pending::Extend(hold, Some(false)) => {
+                holds[*hold].until = now;
+                own[owner].retain(|own| own != hold);
+                End::NotHeld
+            }
+            Pending::Release(..) if rng.random_ratio(1, 6) => unknown(),
+            Pending::Release(_, Some(false)) => End::NotHeld,
+            Pending::Extend(..) | Pending::Release(..) => End::done(),
+        };
+        lines.push(end(ns(now), *id, answer));
+        pending[owner] = None;
+    }
+    (model.lease, holds, History::from_lines(lines))
+}
+
+/// Pairs of holds of different owners that were promised one time, where a re-entry surely renewed the first.
+fn broken_promises(lease: u64, holds: &[Hold]) -> usize {
+    let renewed = |outer: &Hold| {
+        let entered = holds.iter().filter(|inner| {
+            let in_time = outer.from <= inner.from && inner.told <= outer.from + lease;
+            inner.owner == outer.owner && in_time
+        });
+        let last = entered.map(|inner| inner.from).max().unwrap_or(outer.from);
+        (outer.told, outer.until.min(last + lease))
+    };
+    let pairs = holds.iter().flat_map(|one| {
+        let other = move |other: &&Hold| other.owner != one.owner && one.told < other.told;
+        holds.iter().filter(other).map(move |other| (one, other))
+    });
+    let broken = pairs.filter(|(one, other)| {
+        let is_promised = other.told <= other.from + lease;
+        is_promised && other.told <= renewed(one).1
+    });
+    broken.count()
+}
+
+fn anomalies(findings: &[Finding]) -> u64 {
+    findings.iter().map(|finding| finding.count).sum()
+}
+
+/// However long answers take, whoever waits, and whether clients say when they sent.
+#[test]
+fn no_correct_re_entrant_lock_is_convicted() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let mut late = 0;
+    for n in 0..LONGER {
+        let (lease, holds, history) = modelled(&mut rng, true);
+        let record = Record::of(&history);
+        for judge in [contract::check, confirmed::check, effect::check] {
+            let findings = judge(&record, &bare());
+            assert_eq!(anomalies(&findings), 0, "history {n}: {findings:#?}");
+        }
+        // A re-entry began in the outer lease and was answered after it, and after another's grant.
+        late += u32::from(holds.iter().any(|outer| {
+            let over = outer.from + lease;
+            holds.iter().any(|inner| {
+                let mut others = holds.iter().filter(|other| other.owner != outer.owner);
+                inner.owner == outer.owner
+                    && (outer.told..over).contains(&inner.from)
+                    && outer.until > inner.told
+                    && others.any(|other| (over..inner.told).contains(&other.told))
+            })
+        }));
+    }
+    assert!(late > LONGER / 200, "{late}");
+}
+
+#[test]
+fn a_lock_whose_re_entries_do_not_renew_is_convicted_where_they_were_answered_in_time() {
+    let exact = CheckOptions {
+        drift: 0.0,
+        ..bare()
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(13);
+    let mut broken = 0;
+    for n in 0..LONGER {
+        let (lease, holds, history) = modelled(&mut rng, false);
+        if broken_promises(lease, &holds) == 0 {
+            continue;
+        }
+        broken += 1;
+        let findings = contract::check(&Record::of(&history), &exact);
+        assert!(
+            anomalies(&findings) > 0,
+            "history {n}: {:#?}",
+            history.lines
+        );
+    }
+    assert!(broken > LONGER / 200, "{broken}");
 }

@@ -3,7 +3,8 @@
 //! 1. A hold begins and ends as in belief, and no later than its deadline.
 //! 2. The deadline is the start of the last successful acquire or extend, plus its lease less the drift. An acquire starts when
 //!    the attempt that succeeded was sent, where that is known, else at its call.
-//! 3. Nested grants of one owner are one hold: a re-entry that starts before the deadline renews it too.
+//! 3. Nested grants of one owner are one hold: a re-entry that was answered before the deadline renews it too. One that was answered later
+//!    may have been granted a lock that was free again, or that somebody else had held meanwhile, whenever it was called or sent.
 //! 4. A renewed lease whose renewals are visible is a series of extends, and begins with what the library says it renews
 //!    (30 s if it does not). They are visible where there is one, or where the library is said to report each. Where they are
 //!    not there is no deadline: the library promised to keep it or say lost.
@@ -20,8 +21,11 @@ use super::{CheckOptions, Finding, belief};
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
 type Start = (u64, Option<u64>);
 
-/// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself.
-pub(crate) fn deadlines(record: &Record, drift: f64) -> Vec<u64> {
+/// A start of a lease, and the instant that must not be after the deadline of a hold that it renews.
+type Renewal = (Start, u64);
+
+/// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself. A re-entry counts by `entered_ns`.
+fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) -> Vec<u64> {
     let starts = Starts::of(record);
     let own = |grant: &Grant| match grant.held {
         true => deadline(starts.last(grant), drift),
@@ -30,7 +34,7 @@ pub(crate) fn deadlines(record: &Record, drift: f64) -> Vec<u64> {
     let mut deadlines: Vec<u64> = record.grants.iter().map(own).collect();
     // Grants of one lock that may nest, by owner and mode.
     let mut nesting: Vec<(u32, bool, u32)> = Vec::new();
-    let mut renewals: Vec<Start> = Vec::new();
+    let mut renewals: Vec<Renewal> = Vec::new();
     for lock in 0..record.locks.len() {
         nesting.clear();
         nesting.extend(record.held(lock).filter_map(|(index, grant)| {
@@ -44,8 +48,12 @@ pub(crate) fn deadlines(record: &Record, drift: f64) -> Vec<u64> {
         for group in groups.filter(|group| group.len() > 1) {
             let grants = || group.iter().map(|(.., index)| *index as usize);
             renewals.clear();
-            renewals.extend(grants().flat_map(|index| starts.of_grant(&record.grants[index])));
-            renewals.sort_unstable_by_key(|start| start.0);
+            for index in grants() {
+                let grant = &record.grants[index];
+                renewals.push((starts.first(grant), entered_ns(grant)));
+                renewals.extend(starts.extends(grant).map(|start| (start, start.0)));
+            }
+            renewals.sort_unstable_by_key(|(start, _)| start.0);
             for index in grants() {
                 deadlines[index] = starts.chained(&record.grants[index], &renewals, drift);
             }
@@ -75,8 +83,8 @@ impl<'a> Starts<'a> {
         Self { record, visible }
     }
 
-    /// Of a grant: its acquire and its extends.
-    fn of_grant(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
+    /// Of a grant: its extends.
+    fn extends(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
         let record = self.record;
         let ask = record.ask_of(grant);
         let visible = self.visible[ask.client as usize];
@@ -84,10 +92,10 @@ impl<'a> Starts<'a> {
         let succeeded = record
             .extends(grant)
             .filter(|extend| extend.ending == Ending::Ok);
-        std::iter::once(self.first(grant)).chain(succeeded.map(move |extend| {
+        succeeded.map(move |extend| {
             let lease_ns = Some(extend.lease_ns).filter(|_| !is_renewed || visible);
             (extend.sent_ns, lease_ns)
-        }))
+        })
     }
 
     fn first(&self, grant: &Grant) -> Start {
@@ -103,7 +111,7 @@ impl<'a> Starts<'a> {
 
     fn last(&self, grant: &'a Grant) -> Start {
         let first = self.first(grant);
-        let starts = self.of_grant(grant).skip(1);
+        let starts = self.extends(grant);
         starts.fold(
             first,
             |last, start| if start.0 >= last.0 { start } else { last },
@@ -111,16 +119,16 @@ impl<'a> Starts<'a> {
     }
 
     /// The deadline of a grant that may have been renewed by re-entries of its owner.
-    fn chained(&self, grant: &'a Grant, renewals: &[Start], drift: f64) -> u64 {
+    fn chained(&self, grant: &'a Grant, renewals: &[Renewal], drift: f64) -> u64 {
         let until_ns = belief::end_ns(self.record, grant);
         let mut at = self.first(grant);
-        let first = renewals.partition_point(|start| start.0 < at.0);
-        for start in renewals[first..]
+        let first = renewals.partition_point(|(start, _)| start.0 < at.0);
+        for (start, by_ns) in renewals[first..]
             .iter()
-            .take_while(|start| start.0 <= until_ns)
+            .take_while(|(start, _)| start.0 <= until_ns)
         {
             // An extend of the grant itself claims that it was held all the time, however late.
-            if start.0 <= deadline(at, 0.0) || self.of_grant(grant).any(|own| own == *start) {
+            if *by_ns <= deadline(at, drift) || self.extends(grant).any(|own| own == *start) {
                 at = *start;
             }
         }
@@ -139,7 +147,7 @@ fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
 
 /// The contract interval of each grant.
 pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> {
-    let deadlines = deadlines(record, drift);
+    let deadlines = deadlines(record, drift, |grant| grant.told_ns);
     let cut = |(interval, deadline_ns): (Option<(u64, u64)>, u64)| {
         let (from_ns, to_ns) = interval?;
         let to_ns = to_ns.min(deadline_ns);
@@ -211,10 +219,10 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
     }
 }
 
-/// For each grant, the end of the hold that it may re-enter: its contract interval, not cut by a release that was answered
-/// `failed`, `unknown` or nothing.
+/// For each grant, the end of the hold that may be re-entered: its contract interval, not cut by a release that was answered
+/// `failed`, `unknown` or nothing. It only excuses, so that a re-entry that started before the deadline renews here: it may have.
 pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
-    let deadlines = deadlines(record, drift);
+    let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant));
     let until = |(grant, deadline_ns): (&Grant, u64)| {
         let released = record
             .releases(grant)
