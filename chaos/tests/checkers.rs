@@ -188,6 +188,17 @@ fn a_later_grant_needs_a_greater_token() {
     assert_eq!(report.verdicts.effect.anomalies[0].what, "token-regression");
 }
 
+// c1 ~~~~~~~~~|a 5|?        |b 5|
+// c2  ~|9|
+// c3   ~~~~~~~~~~~~~~~|7|
+#[test]
+fn an_older_token_hides_no_later_one() {
+    expect("effect-re-entry-beside-an-older-token", &[]);
+    let name = "effect-re-entry-after-anothers-grant-behind-an-older-token";
+    let report = expect(name, &["effect"]);
+    assert_eq!(report.verdicts.effect.anomalies[0].what, "token-regression");
+}
+
 // c3 |--|ok          free from here on
 // c1       |busy||busy||busy||busy||busy|   2.5 s of asking in sum
 #[test]

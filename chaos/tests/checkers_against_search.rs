@@ -4,7 +4,8 @@
 //! next (nothing that returned earlier is left) in every state, and remembers what it tried (Wing and Gong, with Lowe's
 //! memory). It shares no code and no idea with the sweep. Stamps differ, so that no tie needs a rule.
 //!
-//! What needs leases and re-entries is compared with a model of a re-entrant lock, which no checker may convict.
+//! What needs leases, re-entries and tokens is compared with a model of a re-entrant lock, which no checker may convict, and with the
+//! rule of tokens asked of each pair of grants.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use results::verdict::State;
 /// Per test; the four of them run side by side.
 const HISTORIES: u32 = 50_000;
 
-/// Per test of leases, where a history is longer.
+/// Per test of leases and tokens, where a history is longer.
 const LONGER: u32 = 10_000;
 
 /// One operation for the search. Operations that certainly did nothing are left out before.
@@ -624,4 +625,116 @@ fn a_lock_whose_re_entries_do_not_renew_is_convicted_where_they_were_answered_in
         );
     }
     assert!(broken > LONGER / 200, "{broken}");
+}
+
+/// A grant with a token, of a lock that keeps no rule.
+struct Token {
+    owner: u64,
+    called: u64,
+    returned: u64,
+    token: u64,
+    /// The call of a release that the lock answered, else the end of the history.
+    until: u64,
+}
+
+/// Three owners who nest, at random times, with random tokens; grants in order of their calls.
+fn fenced(rng: &mut ChaCha8Rng) -> (Vec<Token>, History) {
+    let mut stamps: Vec<u64> = (1..=42).collect();
+    stamps.shuffle(rng);
+    let mut grants = Vec::new();
+    let mut lines = Vec::new();
+    for owner in 0..3 {
+        let mut times = stamps.split_off(stamps.len() - 14);
+        times.sort_unstable();
+        let mut open: Vec<usize> = Vec::new();
+        for t in times.chunks(2) {
+            let id = t[0];
+            let call = if open.is_empty() || rng.random_bool(0.5) {
+                let token = rng.random_range(1..=6);
+                lines.push(end(t[1], id, ok(Some(format!("g{id}")), Some(token), None)));
+                open.push(grants.len());
+                grants.push(Token {
+                    owner,
+                    called: t[0],
+                    returned: t[1],
+                    token,
+                    until: u64::MAX,
+                });
+                asked(owner, "fenced", Some(60_000))
+            } else {
+                let hold: usize = open.remove(rng.random_range(0..open.len()));
+                let grant = &mut grants[hold];
+                let answers = [
+                    End::done(),
+                    End::NotHeld,
+                    End::Failed { error: None },
+                    unknown(),
+                ];
+                let answer = rng.random_range(0..answers.len());
+                if answer < 2 {
+                    grant.until = t[0];
+                }
+                lines.push(end(t[1], id, answers[answer].clone()));
+                Call::Release {
+                    grant: format!("g{}", grant.called),
+                }
+            };
+            lines.push(Line {
+                t_ns: t[0],
+                entry: Entry::Call { id, call },
+            });
+        }
+    }
+    lines.sort_by_key(|line| line.t_ns);
+    grants.sort_by_key(|grant| grant.called);
+    (grants, History::from_lines(lines))
+}
+
+/// When the hold began that a grant re-enters.
+fn re_entered(grants: &[Token], n: usize) -> Option<u64> {
+    let grant = &grants[n];
+    let outer = (0..n).find(|outer| {
+        let outer = &grants[*outer];
+        outer.owner == grant.owner && grant.called <= outer.until
+    })?;
+    Some(re_entered(grants, outer).unwrap_or(grants[outer].returned))
+}
+
+/// The rule of tokens, asked of each pair.
+#[test]
+fn tokens_are_judged_as_by_asking_of_each_pair() {
+    let mut rng = ChaCha8Rng::seed_from_u64(14);
+    let (mut excused, mut hidden) = (0, 0);
+    for n in 0..LONGER {
+        let (grants, history) = fenced(&mut rng);
+        let mut wrong = 0;
+        for (n, grant) in grants.iter().enumerate() {
+            let before = || {
+                let others = grants.iter().filter(|other| other.owner != grant.owner);
+                others.filter(|other| other.returned < grant.called)
+            };
+            let Some(greatest) = before().max_by_key(|other| other.token) else {
+                continue;
+            };
+            if grant.token > greatest.token {
+                continue;
+            }
+            let since = re_entered(&grants, n);
+            if since.is_some_and(|since| before().all(|other| other.returned <= since)) {
+                excused += 1;
+                continue;
+            }
+            hidden += u32::from(since.is_some_and(|since| greatest.returned <= since));
+            wrong += 1;
+        }
+        let findings = effect::check(&Record::of(&history), &bare());
+        assert_eq!(
+            anomalies(&findings),
+            wrong,
+            "history {n}: {:#?}",
+            history.lines
+        );
+    }
+    assert!(excused > LONGER / 200, "{excused}");
+    assert!(hidden > LONGER / 200, "{hidden}");
 }

@@ -7,7 +7,8 @@
 //!    is not greater.
 //! 4. Tokens order exclusive holds of different owners. Nested and re-entered grants of one owner are one hold; an owner
 //!    still holds while its contract interval, not cut by a release answered `failed`, `unknown` or nothing, includes the call.
-//!    A re-entry keeps its token only while nobody else was granted the lock since the hold that it re-enters.
+//!    A re-entry keeps its token only while nobody else was granted the lock since the hold that it re-enters; once somebody was,
+//!    its token is compared as any other, with older grants too.
 //! 5. Shared grants, permits, and grants without a token are not ordered.
 
 use hashbrown::HashMap;
@@ -60,20 +61,20 @@ fn writer(record: &Record, write: &Accepted) -> Writer {
     }
 }
 
-/// The greatest token seen, and before it the greatest of anybody else.
+/// The greatest number seen, and before it the greatest of anybody else.
 struct Greatest<W, T>(Vec<(u64, W, T)>);
 
 impl<W: PartialEq, T> Greatest<W, T> {
-    fn add(&mut self, token: u64, who: W, what: T) {
+    fn add(&mut self, number: u64, who: W, what: T) {
         // The last one is the greatest; of equal ones the first seen stands.
         let own = self.0.iter().position(|(_, other, _)| *other == who);
         match own {
-            Some(at) if token <= self.0[at].0 => return,
+            Some(at) if number <= self.0[at].0 => return,
             Some(at) => drop(self.0.remove(at)),
             None => {}
         }
-        let place = self.0.partition_point(|(other, ..)| *other < token);
-        self.0.insert(place, (token, who, what));
+        let place = self.0.partition_point(|(other, ..)| *other < number);
+        self.0.insert(place, (number, who, what));
         if self.0.len() > 2 {
             self.0.remove(0);
         }
@@ -210,19 +211,23 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
     let mut tokens: Greatest<u32, &Grant> = Greatest(Vec::new());
+    // By when it was granted: the greatest token may be older than a hold that is re-entered, and hide what came after it.
+    let mut times: Greatest<u32, ()> = Greatest(Vec::new());
     for (index, grant) in by_call {
         while let Some((_, before)) =
             granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))
         {
             tokens.add(before.token.unwrap_or_default(), before.owner, before);
+            times.add(before.returned_ns, before.owner, ());
         }
         let token = grant.token.unwrap_or_default();
         let Some((greatest, _, before)) = tokens.of_others(&grant.owner) else {
             continue;
         };
+        let last = times.of_others(&grant.owner);
         let re_enters = re_entered
             .get(&index)
-            .is_some_and(|since_ns| before.returned_ns <= *since_ns);
+            .is_some_and(|since_ns| last.is_none_or(|(last_ns, ..)| last_ns <= since_ns));
         if token > *greatest || re_enters {
             continue;
         }
