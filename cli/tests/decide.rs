@@ -16,7 +16,7 @@ fn keep(dir: &Path, name: &str, cycles: f64, seed: u64) {
             "version": "0.1.0", "commit": "abc", "environment": {"host": name, "cpu": "x", "cores": 2, "memory_bytes": 1,
             "kernel": "k", "rustc": "r", "servers": {}, "load_average": [0.0, 0.0], "steal": 0.0}},
         "rows": [{"subject": "lock-core:plain", "topology": "single", "workload": "uncontended", "tasks": 16, "locks": 16,
-            "rounds": 3, "cycles_per_s": {"median": cycles, "low": cycles * 0.99, "high": cycles * 1.01},
+            "rounds": 6, "cycles_per_s": {"median": cycles, "low": cycles * 0.99, "high": cycles * 1.01},
             "acquire_ns": {"p50": 1_000_000, "p90": 2_000_000, "p99": 3_000_000, "p999": null, "max": 9_000_000, "n": 5000},
             "release_ns": {"p50": null, "p90": null, "p99": null, "p999": null, "max": null, "n": 0},
             "handoff_ns": null, "commands_per_cycle": 2.0, "server_calls_per_cycle": null, "server_cpu_us_per_cycle": 10.0,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
-use crate::compare::row_load;
+use crate::compare::{rounds_suffice, row_load};
 use crate::report::{behind, is_void};
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
@@ -323,7 +323,10 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         return None;
     };
     let low = best.cycles_per_s.low.unwrap_or(f64::NEG_INFINITY);
-    let near = |row: &&&BenchRow| row.cycles_per_s.high.is_none_or(|high| high >= low);
+    let near = |row: &&&BenchRow| {
+        let high = row.cycles_per_s.high.filter(|_| rounds_suffice(best, row));
+        high.is_none_or(|high| high >= low)
+    };
     let place = |row: &BenchRow| format!("{} on {}", row.subject, row.topology);
     let close = others.iter().filter(near).take(NAMED);
     let close = close.map(|row| place(row)).join(", ");
@@ -453,6 +456,16 @@ mod tests {
         says(&said(&scenarios, &rows), &[fastest]);
         let words = said(&scenarios, &rows[..1]);
         assert!(!words.contains("fastest"), "{words}");
+    }
+
+    #[test]
+    fn a_range_of_two_rounds_does_not_show_who_is_fastest() {
+        let mut rows = [row("a", "single", 500.0), row("b", "single", 100.0)];
+        let words = said(&[], &rows);
+        assert!(!words.contains("not shown"), "{words}");
+        rows[1].rounds = 2;
+        let rival = "not shown to be faster than b on single)";
+        says(&said(&[], &rows), &["Fastest: a on single", rival]);
     }
 
     #[test]

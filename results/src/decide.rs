@@ -7,6 +7,8 @@ use crate::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
+/// Fewer rounds show no difference: a sign test of five pairs cannot reach 5 %, and the range of five rounds misses their median more often.
+pub const FEWEST_ROUNDS: u32 = 6;
 /// The chance that is taken of calling equal things different, in all comparisons of a run together.
 const LEVEL: f64 = 0.05;
 

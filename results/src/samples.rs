@@ -1,5 +1,6 @@
 //! Small runs, rows and scenarios that unit tests start from.
 
+use crate::decide::FEWEST_ROUNDS;
 use crate::run::{BenchRow, Estimate, FaultSpan, Meta, Run, Safety, ScenarioResult};
 use crate::verdict::{CLASSES, State};
 
@@ -12,13 +13,14 @@ pub(crate) fn around(median: f64, share: f64) -> Estimate {
     }
 }
 
-/// A valid row of a safe lock.
+/// A valid row of a safe lock, of as many rounds as show a difference.
 pub(crate) fn row(subject: &str, topology: &str, cycles_per_s: Estimate) -> BenchRow {
     BenchRow {
         subject: subject.to_owned(),
         topology: topology.to_owned(),
         workload: "uncontended".to_owned(),
         tasks: 16,
+        rounds: FEWEST_ROUNDS,
         cycles_per_s,
         safety: Safety {
             state: State::Clean,

@@ -1,11 +1,11 @@
 //! The ratio of two arms that were measured beside each other, its interval, and how sure a difference is.
 
-use results::run::Ratio;
+use results::{decide::FEWEST_ROUNDS, run::Ratio};
 
 use super::special::{student_quantile, student_two_sided};
 
-/// Pairs below which a ratio has no interval: a sign test of five pairs cannot reach 5 %.
-pub const FEWEST_PAIRS: usize = 6;
+/// Pairs below which a ratio has no interval: a pair is a round.
+pub const FEWEST_PAIRS: usize = FEWEST_ROUNDS as usize;
 
 /// A test of whether two arms differ.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,8 +1,8 @@
 //! Compares two or more runs: what differs between them, and how surely.
 //!
 //! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may have changed in
-//! between. A change must move the whole range to be shown. Rows of one run, interleaved, say more; they are compared where
-//! they are measured.
+//! between. A change must move the whole range to be shown, and a range of fewer than [`FEWEST_ROUNDS`] rounds shows nothing.
+//! Rows of one run, interleaved, say more; they are compared where they are measured.
 
 pub mod pivot;
 mod sentence;
@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use self::settings::{asked, unlike};
 pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, scenario_key};
-use crate::decide::EQUIVALENCE;
+use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
 use crate::figure::{COMPARED, Figure};
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
+use crate::units;
 use crate::verdict::State;
 
 /// What `compare --json` prints.
@@ -167,6 +168,12 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
                 let (run, row) = (&other.run, row_key(b));
                 let line = format!("{run}: {row}: invalid, so nothing is shown by it");
                 result.left_out.push(line);
+            } else if !rounds_suffice(a, b) {
+                let (run, row, rounds) = (&other.run, row_key(b), a.rounds.min(b.rounds));
+                result.left_out.push(format!(
+                    "{run}: {row}: {} on one side, and {FEWEST_ROUNDS} are needed on both to show a difference (--rounds)",
+                    units::several(rounds as usize, "round")
+                ));
             }
             let against = compare_rows(a, b).into_iter().map(|comparison| Against {
                 run: name(other),
@@ -205,7 +212,8 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
-/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid the verdict is `not-shown`.
+/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid, or of fewer than [`FEWEST_ROUNDS`] rounds, the verdict is
+/// `not-shown`.
 pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     let compared = COMPARED.iter().filter_map(|figure| {
         let (ratio, verdict) = against(figure, a, b)?;
@@ -222,18 +230,27 @@ pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     compared.collect()
 }
 
-/// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown.
+/// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown, and of few
+/// rounds there is no interval either.
 pub(crate) fn against(
     figure: &Figure<BenchRow>,
     a: &BenchRow,
     b: &BenchRow,
 ) -> Option<(Ratio, &'static str)> {
-    let ratio = ratio(&(figure.of)(a)?, &(figure.of)(b)?)?;
+    let mut ratio = ratio(&(figure.of)(a)?, &(figure.of)(b)?)?;
+    if !rounds_suffice(a, b) {
+        (ratio.low, ratio.high) = (None, None);
+    }
     let shown = match a.valid && b.valid {
         true => verdict(&ratio, figure.more_is_better),
         false => "not-shown",
     };
     Some((ratio, shown))
+}
+
+/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference between them.
+pub(crate) fn rounds_suffice(a: &BenchRow, b: &BenchRow) -> bool {
+    a.rounds.min(b.rounds) >= FEWEST_ROUNDS
 }
 
 /// b over a, from the lowest that it can be to the highest; `None` where a ratio has no meaning.
@@ -307,6 +324,33 @@ mod tests {
             let rows = [before, after].map(|(median, spread)| row("s", median, spread));
             let [before, after] = rows;
             assert_eq!(cycles(before, after), verdict);
+        }
+    }
+
+    #[test]
+    fn fewer_than_six_rounds_have_no_interval_and_show_nothing() {
+        let [slow, fast] = [100.0, 200.0].map(|low| Estimate {
+            median: low + 0.5,
+            low: Some(low),
+            high: Some(low + 1.0),
+        });
+        for (rounds, shown) in [(2, "not-shown"), (5, "not-shown"), (6, "better")] {
+            let of = |cycles, rounds| BenchRow {
+                rounds,
+                ..crate::samples::row("s", "single", cycles)
+            };
+            let runs = two(of(slow, 6), of(fast, rounds));
+            let result = compare(&runs, false).expect("a common row");
+            let Comparison { verdict, ratio, .. } = &result.comparisons[0].comparison;
+            let few = shown == "not-shown";
+            assert_eq!((verdict.as_str(), ratio.low.is_none()), (shown, few));
+            assert_eq!(result.answers[0].contains("is not shown to be"), few);
+            assert_eq!(result.left_out.len(), usize::from(few));
+            let tables = pivot::Grouping::new(&["subject"], &["run"]).expect("fields");
+            let tables = pivot::pivot(&runs, &tables).expect("rows");
+            let cell = tables.tables[0].lines[0].cells[1].as_ref().expect("a cell");
+            let ratio = cell.ratio.expect("a ratio");
+            assert_eq!((cell.verdict, ratio.high.is_none()), (shown, few));
         }
     }
 
