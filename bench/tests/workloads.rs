@@ -143,6 +143,8 @@ async fn churn_says_what_connecting_costs() {
     let lab = lab_of(TopologyKind::Single).await;
     let row = row(&plan(&lab, "churn")).await;
     assert!(row.measures.connect_ns.unwrap().n > 0);
+    // What the connected clients sent: each says who it is, takes the lock and gives it back.
+    assert!(row.commands_per_cycle.unwrap() >= 2.0, "{row:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

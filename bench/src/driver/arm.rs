@@ -227,10 +227,7 @@ pub(super) async fn run_round(
             ..Load::default()
         },
         asks,
-        connector: Connector {
-            subject: arm.subject.clone(),
-            to: connect_to(plan, arm, round, 0),
-        },
+        connector: Connector::new(arm.subject.clone(), connect_to(plan, arm, round, 0)),
         warmup: plan.warmup,
         duration: plan.duration,
         meeting: hooks.barrier.clone().map(|barrier| (barrier, step)),

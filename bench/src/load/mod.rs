@@ -11,7 +11,7 @@ mod steps;
 mod task;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -173,6 +173,35 @@ impl Load {
 pub(crate) struct Connector {
     pub(crate) subject: Arc<dyn Subject>,
     pub(crate) to: ConnectTo,
+    /// What the clients had sent that were closed; `None` once one could not say.
+    commands: Mutex<Option<u64>>,
+}
+
+impl Connector {
+    pub(crate) fn new(subject: Arc<dyn Subject>, to: ConnectTo) -> Self {
+        Connector {
+            subject,
+            to,
+            commands: Mutex::new(Some(0)),
+        }
+    }
+
+    /// What the clients that tasks connected, and closed again, have sent.
+    pub(crate) fn commands(&self) -> Option<u64> {
+        *self.commands.lock().expect("no panic")
+    }
+
+    /// Closes a client of a task's own and keeps count of what it sent.
+    pub(super) async fn close(&self, client: SharedClient) {
+        let sent = client.commands().await;
+        {
+            let mut commands = self.commands.lock().expect("no panic");
+            *commands = commands.zip(sent).map(|(all, sent)| all + sent);
+        }
+        if let Some(client) = Arc::into_inner(client) {
+            client.close().await;
+        }
+    }
 }
 
 /// What is timed of a load: a histogram each.

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Held, SharedClient, Task, Timed};
+use super::{Connector, Held, SharedClient, Task, Timed};
 use crate::{subject::Caller, workload::Rhythm};
 
 /// Goes round until the end of the load, or of the task's client.
@@ -123,6 +123,7 @@ async fn crash(mut task: Task) {
         };
         let asked = task.draw();
         let Some(held) = task.acquire_by(&mortal, asked.clone(), None).await else {
+            close(&task, mortal).await;
             continue;
         };
         let leased = task.shared.load.lease.unwrap_or_default();
@@ -130,7 +131,7 @@ async fn crash(mut task: Task) {
         let died = Instant::now();
         task.sink.abandoned(&task, &held, died);
         // Closing gives nothing back: to the servers a client that closes is one that died.
-        close(mortal).await;
+        close(&task, mortal).await;
         let Some(next) = task.acquire(asked, None).await else {
             continue;
         };
@@ -155,13 +156,17 @@ async fn churn(mut task: Task) {
             task.pause(asked.keep).await;
             task.release_by(&client, held).await;
         }
-        close(client).await;
+        close(&task, client).await;
     }
+}
+
+fn connector(task: &Task) -> &Connector {
+    task.shared.connector.as_ref().expect("a measured load")
 }
 
 /// A client of the task's own.
 async fn connected(task: &Task) -> Option<SharedClient> {
-    let connector = task.shared.connector.as_ref().expect("a measured load");
+    let connector = connector(task);
     match connector.subject.connect(&connector.to).await {
         Ok(connected) => Some(Arc::new(connected.client)),
         Err(error) => {
@@ -172,8 +177,6 @@ async fn connected(task: &Task) -> Option<SharedClient> {
     }
 }
 
-async fn close(client: SharedClient) {
-    if let Some(client) = Arc::into_inner(client) {
-        client.close().await;
-    }
+async fn close(task: &Task, client: SharedClient) {
+    connector(task).close(client).await;
 }

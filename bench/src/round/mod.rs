@@ -206,7 +206,7 @@ pub(crate) async fn run(
 ) -> Round {
     let shared = Arc::new(Shared::new(plan.load, Some(plan.connector), None));
     let figures = Figures::new(&shared, plan.asks, clients.len());
-    let idle = snapshot(&figures, clients, servers).await;
+    let idle = snapshot(&figures, &shared, clients, servers).await;
     let listeners = listen(&figures, std::mem::take(events));
     let mut tasks = JoinSet::new();
     for number in 0..shared.load.own_tasks() {
@@ -235,7 +235,7 @@ pub(crate) async fn run(
     if cut_short.is_none() {
         cut_short = watch(&figures, plan.warmup, &mut ledger, &cancelled).await;
     }
-    let before = snapshot(&figures, clients, servers).await;
+    let before = snapshot(&figures, &shared, clients, servers).await;
     let noise = Machine::read();
     let sampler = sampler::Sampler::start(figures.clone());
     let from_ns = figures.now_ns();
@@ -254,7 +254,7 @@ pub(crate) async fn run(
     let disturbance = noise.until(&Machine::read(), seconds);
     // Once the load is over, a library that goes away gives up what it was to keep.
     figures.renewals.end();
-    let after = snapshot(&figures, clients, servers).await;
+    let after = snapshot(&figures, &shared, clients, servers).await;
     shared.end();
     let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} });
     if drained.await.is_err() {
@@ -398,12 +398,19 @@ struct Snapshot {
 
 async fn snapshot(
     figures: &Figures,
+    shared: &Shared,
     clients: &[SharedClient],
     servers: Option<&ServerWatch>,
 ) -> Snapshot {
     let commands = clients.iter().map(|client| client.commands());
     let commands = futures_util::future::join_all(commands).await;
-    let commands = commands.into_iter().sum();
+    let standing: Option<u64> = commands.into_iter().sum();
+    // Those of tasks' own count once they are closed.
+    let gone = shared
+        .connector
+        .as_ref()
+        .map_or(Some(0), Connector::commands);
+    let commands = standing.zip(gone).map(|(standing, gone)| standing + gone);
     // Read at once after the count, which may have come by a pipe: both then belong to one moment.
     let cycles = figures.total_cycles();
     let client_cpu_us = machine::client_cpu_us(clients);

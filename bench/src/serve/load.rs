@@ -46,10 +46,7 @@ pub(super) async fn run(
             ..Load::default()
         },
         asks: Asks::One,
-        connector: Connector {
-            subject,
-            to: connect,
-        },
+        connector: Connector::new(subject, connect),
         warmup: asked.warmup,
         duration: asked.measure,
         meeting: None,
