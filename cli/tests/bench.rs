@@ -59,6 +59,21 @@ fn what_cannot_be_done_is_said_before_anything_starts() {
 }
 
 #[test]
+fn a_kind_that_is_not_the_subjects_own_is_said_in_the_row() {
+    let server = Server::start();
+    let kind = |kind: &str| {
+        let subject = ["--subject", "lock-core:plain", "--kind", kind];
+        let load = ["--workload", "uncontended", "--tasks", "2"];
+        let (code, json, errors) = bench(&server, &[subject, load].concat());
+        assert!([0, 2].contains(&code), "{code} {errors}");
+        assert_eq!(json["rows"][0]["subject"], "lock-core:plain");
+        json["rows"][0]["measures"]["load"]["kind"].clone()
+    };
+    assert_eq!(kind("fair"), "fair");
+    assert!(kind("plain").is_null());
+}
+
+#[test]
 fn several_clients_are_processes_of_their_own() {
     let server = Server::start();
     let (code, json, errors) = bench(

@@ -309,7 +309,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
     let rows = run.rows.iter();
     for row in rows.filter(|row| may_be_quoted(row) && safe(row)) {
         let mut load = row_load(row);
-        load.retain(|(name, _)| *name != "durability");
+        load.retain(|(name, _)| !["durability", "kind"].contains(name));
         let key = (&row.workload, row.tasks, load);
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, rows)) => rows.push(row),
@@ -327,7 +327,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         let high = row.cycles_per_s.high.filter(|_| rounds_suffice(best, row));
         high.is_none_or(|high| high >= low)
     };
-    let place = |row: &BenchRow| format!("{} on {}", row.subject, row.topology);
+    let place = |row: &BenchRow| format!("{} on {}", row.lock(), row.site());
     let close = others.iter().filter(near).take(NAMED);
     let close = close.map(|row| place(row)).join(", ");
     Some(format!(
@@ -463,8 +463,9 @@ mod tests {
         let mut rows = [row("a", "single", 500.0), row("b", "single", 100.0)];
         let words = said(&[], &rows);
         assert!(!words.contains("not shown"), "{words}");
-        rows[1].rounds = 2;
-        let rival = "not shown to be faster than b on single)";
+        (rows[1].rounds, rows[1].measures.load.added_rtt_ns) = (2, Some(200_000));
+        rows[1].measures.load.kind = Some("fair".to_owned());
+        let rival = "not shown to be faster than b (fair) on single +200 µs)";
         says(&said(&[], &rows), &["Fastest: a on single", rival]);
     }
 

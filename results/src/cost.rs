@@ -57,9 +57,13 @@ fn carried(budget: f64, spent: f64, interval: Option<Interval>) -> Option<Estima
 #[derive(Debug, Serialize)]
 pub(crate) struct Cost<'a> {
     subject: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
     topology: &'a str,
     workload: &'a str,
     tasks: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added_rtt_ns: Option<u64>,
     #[serde(skip_serializing_if = "str::is_empty")]
     origin: &'a str,
     /// Whether the figures may be quoted.
@@ -79,9 +83,11 @@ pub(crate) fn all(run: &Run) -> Vec<Cost<'_>> {
     };
     rows.map(|row| Cost {
         subject: &row.subject,
+        kind: row.measures.load.kind.as_deref(),
         topology: &row.topology,
         workload: &row.workload,
         tasks: row.tasks,
+        added_rtt_ns: row.added_rtt_ns(),
         origin: &row.origin,
         valid: row.valid,
         figures: figures(row).collect(),

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::intervals::Intervals;
-use crate::run::Quantiles;
+use crate::run::{BenchRow, Quantiles};
+use crate::units::enclosed;
 
 /// How a row was loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
@@ -18,6 +19,9 @@ pub struct LoadShape {
     /// Open loop: wanted cycles per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
+    /// The kind of lock that was asked for, where that is not the subject's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Time between grant and release.
     pub hold_ns: u64,
     /// Time between release and the next acquire.
@@ -53,6 +57,11 @@ pub struct LoadShape {
     /// The cores that clients were kept on, apart from the servers'; empty where they were not.
     #[serde(default)]
     pub client_cores: Vec<u32>,
+}
+
+/// `lock-core:plain`, and where it was asked for another kind than its own, `lock-core:plain (fair)`.
+pub fn lock(subject: &str, kind: Option<&str>) -> String {
+    subject.to_owned() + &enclosed(" (", kind.unwrap_or_default(), ")")
 }
 
 /// How an open loop kept its schedule.
@@ -361,6 +370,9 @@ pub struct Sweep {
     pub over: String,
     /// The lock under test.
     pub subject: String,
+    /// Its kind, where that is not the subject's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Where.
     pub topology: String,
     /// The workload.
@@ -376,11 +388,23 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// The lock under test, as [`BenchRow::lock`](crate::run::BenchRow::lock) has it.
+    pub(crate) fn lock(&self) -> String {
+        lock(&self.subject, self.kind.as_deref())
+    }
+
+    /// Whether a row is one of its levels.
+    pub fn has(&self, row: &BenchRow) -> bool {
+        let of_row = (&row.subject, &row.topology, &row.workload);
+        of_row == (&self.subject, &self.topology, &self.workload)
+    }
+
     /// What was raised, of what and where.
     pub(crate) fn title(&self) -> String {
+        let (lock, topology) = (self.lock(), &self.topology);
         format!(
-            "{} on {}, {}: {} raised",
-            self.subject, self.topology, self.workload, self.over
+            "{lock} on {topology}, {}: {} raised",
+            self.workload, self.over
         )
     }
 }

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::compare::Difference;
-use crate::measures::{Measures, Sweep};
+use crate::measures::{Measures, Sweep, lock};
 use crate::nearest::nearest;
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
-use crate::units::enclosed;
+use crate::units::{self, enclosed};
 use crate::verdict::{State, Verdict, Verdicts};
 
 /// The version of the form of `run.json` that this build writes.
@@ -305,7 +305,7 @@ pub struct Comparison {
     pub b: String,
     /// The metric, by its field name.
     pub metric: String,
-    /// `topology/workload/tasks`.
+    /// `topology/workload/tasks`, and behind it the round trip that a proxy added: `single/contended/16/+3ms`.
     pub r#where: String,
     /// b over a.
     pub ratio: Ratio,
@@ -616,22 +616,33 @@ impl Environment {
 }
 
 impl BenchRow {
-    /// Where it was measured: topology, workload, tasks, and the machine where several were put together.
+    /// The lock under test: the subject, and the kind that it was asked for where that is not its own.
+    pub fn lock(&self) -> String {
+        lock(&self.subject, self.measures.load.kind.as_deref())
+    }
+
+    /// The round trip that a proxy was to add; `None` where it added none.
+    pub(crate) fn added_rtt_ns(&self) -> Option<u64> {
+        self.measures.load.added_rtt_ns.filter(|ns| *ns > 0)
+    }
+
+    /// `single`, and through a proxy `single +3 ms`.
+    pub(crate) fn site(&self) -> String {
+        let added = self.added_rtt_ns().map(units::duration);
+        self.topology.clone() + &enclosed(" +", &added.unwrap_or_default(), "")
+    }
+
+    /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let place = format!(
-            "{} · {} · {} tasks",
-            self.topology, self.workload, self.tasks
-        );
+        let place = format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks);
         with_origin(place, &self.origin)
     }
 
-    /// The same behind its subject, for a sentence.
+    /// The same behind its lock, for a sentence.
     pub fn title(&self) -> String {
         let from = enclosed(", from ", &self.origin, "");
-        format!(
-            "{} on {}, {}, {} tasks{from}",
-            self.subject, self.topology, self.workload, self.tasks
-        )
+        let (lock, site, workload) = (self.lock(), self.site(), &self.workload);
+        format!("{lock} on {site}, {workload}, {} tasks{from}", self.tasks)
     }
 }
 

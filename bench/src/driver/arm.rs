@@ -64,6 +64,18 @@ impl Arm {
         }
     }
 
+    /// The kind of lock that its cycles ask for, where that is another than the subject's own.
+    pub(super) fn kind(&self, plan: &BenchPlan) -> Option<String> {
+        let kinds = self.subject.kinds();
+        let foreign = !plan.kind.is_empty() && kinds.first() != Some(&plan.kind);
+        foreign.then(|| plan.kind.clone())
+    }
+
+    /// The lock as rows name it.
+    pub(super) fn lock(&self, plan: &BenchPlan) -> String {
+        results::measures::lock(self.subject.name(), self.kind(plan).as_deref())
+    }
+
     pub(super) fn title(&self) -> String {
         let (subject, workload) = (self.subject.name(), self.workload.name);
         format!("{subject}, {workload}, {} tasks", self.tasks)

@@ -69,8 +69,8 @@ fn compare(plan: &BenchPlan, a: &Arm, b: &Arm, again: Option<&Arm>) -> Vec<Compa
             let (_, others) = of_b.iter().find(|(name, _)| name == metric)?;
             let test = paired::test(values, others);
             Some(Comparison {
-                a: a.subject.name().to_owned(),
-                b: b.subject.name().to_owned(),
+                a: a.lock(plan),
+                b: b.lock(plan),
                 metric: (*metric).to_owned(),
                 r#where: place(plan, a, b),
                 ratio: ratio(metric, values, &of_b)?,

@@ -185,6 +185,7 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
         rate_per_s: plan
             .pace
             .map(|pace| pace.rate_per_s / f64::from(plan.share.of)),
+        kind: arm.kind(plan),
         hold_ns: ns(arm.hold(plan)),
         think_ns: ns(arm.think(plan)),
         asks: arm.asks(plan).words(),

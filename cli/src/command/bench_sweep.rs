@@ -310,6 +310,7 @@ fn curve(over: Over, rows: &[&(f64, BenchRow)]) -> Sweep {
     Sweep {
         over: name(over),
         subject: first.subject,
+        kind: first.measures.load.kind,
         topology: first.topology,
         workload: first.workload,
         points: rows.iter().map(|(level, row)| point(*level, row)).collect(),

@@ -8,10 +8,14 @@ pub mod pivot;
 mod sentence;
 mod settings;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use self::settings::{asked, unlike};
-pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, scenario_key};
+pub(crate) use self::settings::{
+    differences, load as row_load, pairs, row_key, row_words, scenario_key,
+};
 use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
 use crate::figure::{COMPARED, Figure};
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
@@ -218,16 +222,23 @@ pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     let compared = COMPARED.iter().filter_map(|figure| {
         let (ratio, verdict) = against(figure, a, b)?;
         Some(Comparison {
-            a: a.subject.clone(),
-            b: b.subject.clone(),
+            a: a.lock(),
+            b: b.lock(),
             metric: figure.name.to_owned(),
-            r#where: format!("{}/{}/{}", b.topology, b.workload, b.tasks),
+            r#where: place(b),
             ratio,
             verdict: verdict.to_owned(),
             ..Comparison::default()
         })
     });
     compared.collect()
+}
+
+/// `topology/workload/tasks`, and behind it an added round trip.
+fn place(row: &BenchRow) -> String {
+    let added = row.added_rtt_ns().map(Duration::from_nanos);
+    let added = added.map_or(String::new(), |rtt| format!("/+{rtt:?}"));
+    format!("{}/{}/{}{added}", row.topology, row.workload, row.tasks)
 }
 
 /// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown, and of few
@@ -466,5 +477,58 @@ mod tests {
         let forced = compare(&runs, true).expect("forced");
         let mut fields = forced.differences.iter().map(|one| &one.field);
         assert!(fields.any(|field| field.ends_with(": lease")));
+    }
+
+    #[test]
+    fn a_subject_that_was_asked_for_another_kind_is_another_lock() {
+        let with = |name: &str, kind: Option<&str>| {
+            let mut row = row("s", 100.0, None);
+            row.measures.load.mode = "closed".to_owned();
+            row.measures.load.kind = kind.map(str::to_owned);
+            run(name, vec![row])
+        };
+        let runs = [with("a", None), with("b", Some("fair"))];
+        let error = compare(&runs, false).expect_err("another kind");
+        let words = "kind is its own in the base and fair here";
+        assert!(error.to_string().contains(words), "{error}");
+        let forced = compare(&runs, true).expect("forced");
+        let differing = |one: &Difference| (one.field.ends_with(": kind"), one.b == "fair");
+        assert!(
+            forced
+                .differences
+                .iter()
+                .map(differing)
+                .any(|of| of == (true, true))
+        );
+        let Comparison { a, b, .. } = &forced.comparisons[0].comparison;
+        assert_eq!([a, b], ["s", "s (fair)"]);
+    }
+
+    #[test]
+    fn an_added_round_trip_stands_behind_the_place() {
+        let with = |name: &str| {
+            let rows = [200_000, 3_000_000].map(|ns| {
+                let mut row = row("s", 100.0, None);
+                row.measures.load.added_rtt_ns = Some(ns);
+                row
+            });
+            run(name, rows.into())
+        };
+        let result = compare(&[with("a"), with("b")], false).expect("common rows");
+        let places = result
+            .comparisons
+            .iter()
+            .map(|one| one.comparison.r#where.as_str());
+        let places: Vec<&str> = places.collect();
+        assert_eq!(
+            places,
+            ["single/uncontended/16/+200µs", "single/uncontended/16/+3ms"]
+        );
+        let row = &with("a").rows[1];
+        assert_eq!(
+            row_key(row),
+            "s on single/uncontended/16 with 3 ms more of round trip"
+        );
+        assert_eq!(row.place(), "single +3 ms · uncontended · 16 tasks");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use itertools::Itertools;
 use serde::Serialize;
 
-use super::settings::{differences, row_key, void};
+use super::settings::{differences, kind, row_key, void};
 use super::{Against, Difference, against};
 use crate::figure::{COMPARED, Figure};
 use crate::nearest::nearest;
@@ -25,12 +25,13 @@ pub struct Field {
 }
 
 /// All fields, in the order in which they name a table.
-pub static FIELDS: [Field; 15] = [
+pub static FIELDS: [Field; 16] = [
     field("run", |run, _| run.run.clone()),
     field("host", |run, _| run.meta.environment.host.clone()),
     field("version", |run, _| run.meta.version.clone()),
     field("commit", |run, _| run.meta.commit.clone()),
     field("subject", |_, row| row.subject.clone()),
+    field("kind", |_, row| kind(row)),
     field("topology", |_, row| row.topology.clone()),
     field("workload", |_, row| row.workload.clone()),
     field("tasks", |_, row| row.tasks.to_string()),

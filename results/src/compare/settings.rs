@@ -8,15 +8,20 @@ use super::Difference;
 use crate::run::{BenchRow, Run, ScenarioResult};
 use crate::units;
 
-/// What a row is matched by, in words.
+/// What a row is matched by, in words. A kind is not: rows of other kinds are refused, not passed over.
 pub(crate) fn row_key(row: &BenchRow) -> String {
+    row_words(&row.subject, row)
+}
+
+/// The same of a lock that is named so.
+pub(crate) fn row_words(lock: &str, row: &BenchRow) -> String {
     let load = &row.measures.load;
     let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
-    let rtt = load.added_rtt_ns;
-    let rtt = rtt.map(|ns| format!(" with {ns} ns more of round trip"));
-    let (subject, topology, workload) = (&row.subject, &row.topology, &row.workload);
+    let rtt = row.added_rtt_ns().map(units::duration);
+    let rtt = rtt.map(|added| format!(" with {added} more of round trip"));
+    let (topology, workload) = (&row.topology, &row.workload);
     let extra = rate.into_iter().chain(rtt).format("");
-    format!("{subject} on {topology}/{workload}/{}{extra}", row.tasks)
+    format!("{lock} on {topology}/{workload}/{}{extra}", row.tasks)
 }
 
 /// Why a row of a run is left out, since its lock was not safe.
@@ -55,6 +60,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
     }
     settings.extend([
         ("mode", load.mode.clone()),
+        ("kind", kind(row)),
         ("arrivals", load.arrivals.clone().unwrap_or_default()),
         ("hold", units::duration(load.hold_ns)),
         ("think", units::duration(load.think_ns)),
@@ -70,6 +76,12 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
         ("generators", load.generators.unwrap_or(1).to_string()),
     ]);
     settings
+}
+
+/// The kind of lock that a row's subject was asked for.
+pub(super) fn kind(row: &BenchRow) -> String {
+    let kind = row.measures.load.kind.clone();
+    kind.unwrap_or("its own".to_owned())
 }
 
 /// What a scenario asked of its lock beside its seed.

@@ -25,7 +25,7 @@ use serde::Serialize;
 pub use self::figures::help;
 use self::grammar::{Bound, Compare};
 pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
-use crate::compare::{pairs, row_key, scenario_key};
+use crate::compare::{pairs, row_key, row_words, scenario_key};
 
 use crate::run::{BenchRow, Estimate, Run, ScenarioResult};
 use crate::units;
@@ -120,7 +120,7 @@ pub(crate) enum Measured<'a> {
 impl fmt::Display for Measured<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
-            Self::Row(row) => row_key(row),
+            Self::Row(row) => row_words(&row.lock(), row),
             Self::Scenario(result) => format!("{} seed {}", scenario_key(result), result.seed),
         })
     }

@@ -112,7 +112,7 @@ pub(super) fn latency(run: &Run) -> Chart {
 /// A row with its figure, if that is not void.
 fn of<T>(row: &BenchRow, figure: Option<T>) -> Row<T> {
     Row {
-        label: row.subject.clone(),
+        label: row.lock(),
         detail: detail(row),
         of: figure.filter(|_| !cells::is_void(row)),
         note: VOID.to_owned(),
@@ -147,7 +147,7 @@ fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
 }
 
 fn short(row: &BenchRow) -> String {
-    with_origin(format!("{} · {}", row.subject, row.topology), &row.origin)
+    with_origin(format!("{} · {}", row.lock(), row.site()), &row.origin)
 }
 
 /// Percentile curves, a chart per workload and number of tasks.
@@ -307,7 +307,7 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
         to: None,
     });
     lines(&Lines {
-        title: format!("{} on {}", sweep.subject, sweep.topology),
+        title: format!("{} on {}", sweep.lock(), sweep.topology),
         across: format!("{} (logarithmic)", sweep.over),
         upright: "cycles per second".to_owned(),
         logarithmic: true,

@@ -111,8 +111,8 @@ fn rows(run: &Run) -> Rows {
         let mut cells = bench_cells(row);
         let range = std::mem::take(&mut cells[0].small);
         let mut words = vec![
-            row.subject.clone(),
-            row.topology.clone(),
+            row.lock(),
+            row.site(),
             row.workload.clone(),
             row.tasks.to_string(),
         ];

@@ -132,7 +132,7 @@ fn group(run: &Run, group: &Group) -> Option<Table> {
     let rows = run.rows.iter();
     let rows = rows.filter(|row| !cells::is_void(row) && (group.applies)(row));
     let line = |row: &BenchRow| {
-        let (name, place) = (row.subject.clone(), row.place());
+        let (name, place) = (row.lock(), row.place());
         Line::of(name, place, row.valid, group.figures, row)
     };
     let table = Table {

@@ -16,7 +16,7 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
     let header = ["SUBJECT"].into_iter().chain(figures).chain(["safety"]);
     let rows = run.rows.iter().map(|row| {
         let place = unbroken(&printable(&row.place()), row.tasks);
-        let mut words = vec![format!("{}\n{place}", printable(&row.subject))];
+        let mut words = vec![format!("{}\n{place}", printable(&row.lock()))];
         words.extend(bench(row).iter().map(figure));
         let invalid = if row.valid { "" } else { "\n✗ invalid" };
         words.push(cells::safety(row).replace(' ', "\u{a0}") + invalid);
