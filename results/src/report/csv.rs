@@ -1,6 +1,8 @@
 //! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
 //! file and a new figure adds lines, not columns.
 
+use std::collections::BTreeMap;
+
 use itertools::Itertools;
 
 use crate::figure::{
@@ -11,14 +13,44 @@ use crate::run::{BenchRow, Run, ScenarioResult};
 
 /// The document: a heading and a line per figure.
 pub(super) fn render(run: &Run) -> String {
-    let mut out = String::from("part,subject,topology,name,tasks,metric,value,low,high\n");
+    let mut out = String::from(
+        "part,subject,topology,name,tasks,metric,value,low,high,kind,added_rtt_ns,run,number\n",
+    );
+    let mut known = BTreeMap::new();
     for row in &run.rows {
-        bench(&mut out, row);
+        let (kind, rtt_ns) = (row.measures.load.kind.clone(), row.added_rtt_ns());
+        let apart = [kind.unwrap_or_default(), whole(rtt_ns)];
+        let key = (&row.subject, &row.topology, &row.workload, row.tasks);
+        let of = (row.origin.as_str(), apart);
+        let number = known
+            .entry((key, of.clone()))
+            .and_modify(|n| *n += 1)
+            .or_insert(1);
+        bench(&mut out, row, &tail(run, of, *number));
     }
+    let mut known = BTreeMap::new();
     for result in &run.scenarios {
-        scenario(&mut out, result);
+        let key = (&result.subject, &result.topology, &result.name);
+        let of = (result.origin.as_str(), <[String; 2]>::default());
+        let number = known
+            .entry((key, of.clone()))
+            .and_modify(|n| *n += 1)
+            .or_insert(1);
+        scenario(&mut out, result, &tail(run, of, *number));
     }
     out
+}
+
+/// What tells rows of the same place apart: kind, added round trip, the run or machine, and the number among those that are alike in all of it.
+type Tail = [String; 4];
+
+fn tail(run: &Run, (origin, [kind, rtt_ns]): (&str, [String; 2]), number: u32) -> Tail {
+    let from = if origin.is_empty() {
+        run.name()
+    } else {
+        origin
+    };
+    [kind, rtt_ns, from.to_owned(), number.to_string()]
 }
 
 /// The figures of a row, each with the latencies whose quantiles follow it.
@@ -31,11 +63,12 @@ const FIGURES: [(Figure<BenchRow>, &[Latency]); 6] = [
     (JAIN, &[]),
 ];
 
-fn bench(out: &mut String, row: &BenchRow) {
+fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
     let (tasks, workload) = (row.tasks.to_string(), row.workload.as_str());
     let place = ["bench", &row.subject, &row.topology, workload, &tasks];
     let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
-        push(out, place, [metric, &value, &number(low), &number(high)]);
+        let figure = [metric, &value, &number(low), &number(high)];
+        push(out, place, figure, tail);
     };
     line("safety", row.safety.state.word().to_owned(), None, None);
     line("valid", row.valid.to_string(), None, None);
@@ -62,10 +95,12 @@ fn bench(out: &mut String, row: &BenchRow) {
     }
 }
 
-fn scenario(out: &mut String, result: &ScenarioResult) {
+fn scenario(out: &mut String, result: &ScenarioResult, tail: &Tail) {
     let (name, topology) = (result.name.as_str(), result.topology.as_str());
     let place = ["scenario", &result.subject, topology, name, ""];
-    let mut line = |metric: &str, value: String| push(out, place, [metric, &value, "", ""]);
+    let mut line = |metric: &str, value: String| {
+        push(out, place, [metric, &value, "", ""], tail);
+    };
     for (class, verdict) in result.verdicts.iter() {
         line(class, verdict.state.word().to_owned());
         line(&format!("{class}_count"), verdict.count.to_string());
@@ -93,8 +128,10 @@ fn whole(value: Option<u64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-fn push(out: &mut String, place: [&str; 5], figure: [&str; 4]) {
-    out.push_str(&place.into_iter().chain(figure).map(quoted).join(","));
+fn push(out: &mut String, place: [&str; 5], figure: [&str; 4], tail: &Tail) {
+    let tail = tail.iter().map(String::as_str);
+    let fields = place.into_iter().chain(figure).chain(tail);
+    out.push_str(&fields.map(quoted).join(","));
     out.push('\n');
 }
 
@@ -129,7 +166,35 @@ mod tests {
         let text = render(&run);
         assert!(text.lines().count() > 20);
         assert!(
-            text.lines().all(|line| line.split(',').count() == 9),
+            text.lines().all(|line| line.split(',').count() == 13),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_figure_has_the_key_of_another() {
+        let mut with_rtt = BenchRow::default();
+        with_rtt.measures.load.added_rtt_ns = Some(3_000_000);
+        let mut of_kind = BenchRow::default();
+        of_kind.measures.load.kind = Some("fair".to_owned());
+        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        run.rows = vec![BenchRow::default(), with_rtt, of_kind, BenchRow::default()];
+        run.scenarios = vec![ScenarioResult::default(); 2];
+        let other = Run {
+            run: "runs/y".to_owned(),
+            ..run.clone()
+        };
+        let both = crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs");
+        let text = render(&both);
+        let keys = text.lines().map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            [&fields[..6], &fields[9..]].concat()
+        });
+        assert!(keys.clone().all_unique(), "{text}");
+        let last = |line: &str| line.ends_with(",,,x,1");
+        assert!(text.lines().any(last), "{text}");
+        assert!(
+            text.contains(",,3000000,y,2\n") && text.contains(",fair,,x,1\n"),
             "{text}"
         );
     }

@@ -79,7 +79,7 @@ pub static FORMATS: [&Format; 7] = [
     },
     &Format {
         name: "csv",
-        about: "one figure per line: part, subject, topology, name, tasks, metric, value, low, high",
+        about: "one figure per line: part, subject, topology, name, tasks, metric, value, low, high, kind, added_rtt_ns, run, number",
         render: |run| Ok(csv::render(run)),
     },
     &Format {
