@@ -144,6 +144,26 @@ fn runs_are_compared_and_grouped() {
 }
 
 #[test]
+fn a_picture_of_a_run_without_a_chart_is_refused_with_the_forms_that_fit() {
+    let dir = two_runs();
+    let path = dir.path().join("runs/before/run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut kept: Value = serde_json::from_str(&text).unwrap();
+    kept["rows"] = serde_json::json!([]);
+    std::fs::write(&path, kept.to_string()).unwrap();
+    let report = |name| run(dir.path(), &["report", name, "--format", "svg"]);
+    assert_eq!(code(&report("after")), 0);
+    let output = report("before");
+    assert_eq!(code(&output), 65, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("nothing that a chart shows"), "{said}");
+    assert!(
+        said.contains("html, markdown, junit, csv, json, text"),
+        "{said}"
+    );
+}
+
+#[test]
 fn runs_of_one_plan_are_joined_and_others_refused() {
     let dir = two_runs();
     let output = run(dir.path(), &["merge", "before", "after", "--out", "both"]);

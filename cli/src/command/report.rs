@@ -44,7 +44,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let exporter = by_name(&options.format)
         .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
-    let document = exporter.render(&run)?;
+    let document = exporter
+        .render(&run)
+        .map_err(|error| match error.is_of_run {
+            true => exit::input(error),
+            false => error.into(),
+        })?;
     match &options.output {
         None => {
             let whole =

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::cells;
+use super::{Fault, cells};
 use crate::answer::bare;
 use crate::figure::{CLIENT_CPU, COMMANDS, Figure, SERVER_CPU, point};
 use crate::intervals::Intervals;
@@ -387,7 +387,7 @@ pub(super) fn fairness(run: &Run) -> Option<Chart> {
 }
 
 /// All charts as one SVG picture.
-pub(super) fn document(run: &Run) -> Result<String, String> {
+pub(super) fn document(run: &Run) -> Result<String, Fault> {
     let mut parts: Vec<Chart> = price(run).into_iter().collect();
     if !run.rows.is_empty() {
         parts.extend(throughput(run));
@@ -400,7 +400,7 @@ pub(super) fn document(run: &Run) -> Result<String, String> {
     let timelines = run.scenarios.iter();
     parts.extend(timelines.filter_map(|result| result.timeline.as_ref().map(svg::timeline)));
     if parts.is_empty() {
-        return Err("the run holds nothing that a chart shows".to_owned());
+        return Err(Fault::Nothing("nothing that a chart shows"));
     }
     Ok(Chart::stack(&run.run, &parts).document())
 }

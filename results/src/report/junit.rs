@@ -95,6 +95,7 @@ pub fn document(
     of_suite(Report::new("locklab"), listed).map_err(|message| ReportError {
         format: "junit",
         message,
+        is_of_run: false,
     })
 }
 

@@ -14,6 +14,7 @@ mod table;
 pub mod text;
 
 use askama::Template;
+use itertools::Itertools;
 
 pub(crate) use cells::{again, behind, is_void, machine};
 pub use cells::{rates, shell_line as command_line};
@@ -32,6 +33,21 @@ pub struct ReportError {
     pub format: &'static str,
     /// What went wrong.
     pub message: String,
+    /// The run holds nothing that the format shows: no defect, and another format fits.
+    pub is_of_run: bool,
+}
+
+/// Why a renderer made no document.
+enum Fault {
+    /// The run holds nothing that the format shows.
+    Nothing(&'static str),
+    Defect(String),
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Fault::Defect(message)
+    }
 }
 
 /// A form that a run can be given.
@@ -41,7 +57,7 @@ pub struct Format {
     pub name: &'static str,
     /// One line for help.
     pub about: &'static str,
-    render: fn(&Run) -> Result<String, String>,
+    render: fn(&Run) -> Result<String, Fault>,
 }
 
 impl Format {
@@ -50,9 +66,17 @@ impl Format {
     /// # Errors
     /// What the format cannot hold; see [`ReportError`].
     pub fn render(&self, run: &Run) -> Result<String, ReportError> {
-        (self.render)(run).map_err(|message| ReportError {
+        (self.render)(run).map_err(|fault| ReportError {
             format: self.name,
-            message,
+            is_of_run: matches!(fault, Fault::Nothing(_)),
+            message: match fault {
+                Fault::Defect(message) => message,
+                Fault::Nothing(what) => {
+                    let others = FORMATS.iter().filter(|other| other.name != self.name);
+                    let others = others.map(|other| other.name).join(", ");
+                    format!("the run holds {what}; these formats show what it holds: {others}")
+                }
+            },
         })
     }
 }
@@ -61,7 +85,7 @@ impl Format {
 pub static HTML: Format = Format {
     name: "html",
     about: "one page for a browser, with charts, proofs and the raw data",
-    render: html::render,
+    render: |run| Ok(html::render(run)?),
 };
 
 /// All forms, in the order in which they are listed.
@@ -70,12 +94,12 @@ pub static FORMATS: [&Format; 7] = [
     &Format {
         name: "markdown",
         about: "tables and proofs, for a CI summary or a comment",
-        render: markdown::render,
+        render: |run| Ok(markdown::render(run)?),
     },
     &Format {
         name: "junit",
-        about: "one test case per scenario: not as expected is a failure, unknown an error",
-        render: junit::render,
+        about: "one test case per scenario and row: not as expected or unsafe is a failure, unknown or invalid an error",
+        render: |run| Ok(junit::render(run)?),
     },
     &Format {
         name: "csv",
@@ -85,7 +109,7 @@ pub static FORMATS: [&Format; 7] = [
     &Format {
         name: "json",
         about: "everything, for programs",
-        render: json,
+        render: |run| Ok(json(run)?),
     },
     &Format {
         name: "svg",
