@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use results::measures::Sweep;
 use results::report::{self, FORMATS};
 use results::run::{Meta, Run};
 use results::store;
@@ -352,6 +353,40 @@ fn unknown_is_an_error_in_junit_and_never_a_pass() {
     assert!(document.contains("errors=\"1\""), "{document}");
     let mut run = sample();
     run.scenarios.clear();
+    run.rows.clear();
     run.partial = true;
     assert!(render("junit", &run).contains("errors=\"1\""));
+}
+
+#[test]
+fn a_row_is_a_case_in_junit_and_an_unsafe_or_invalid_one_is_no_success() {
+    let mut run = sample();
+    run.scenarios.clear();
+    run.rows.truncate(1);
+    let row = &mut run.rows[0];
+    (row.valid, row.why_invalid) = (true, Vec::new());
+    row.safety.state = State::Clean;
+    let counts = |run: &Run| {
+        let document = render("junit", run);
+        let suite = between(&document, "<testsuite ", ">")[0].to_owned();
+        let of = |name: &str| between(&suite, &format!(" {name}=\""), "\"")[0].to_owned();
+        ["tests", "failures", "errors", "skipped"].map(of).join(" ")
+    };
+    assert_eq!(counts(&run), "1 0 0 0");
+    let mut unsafe_run = run.clone();
+    unsafe_run.rows[0].safety.state = State::Violated;
+    unsafe_run.rows[0].valid = false;
+    assert_eq!(counts(&unsafe_run), "1 1 0 0");
+    run.rows[0].valid = false;
+    run.rows[0].why_invalid = vec!["too few cycles: 3".to_owned()];
+    assert_eq!(counts(&run), "1 0 1 0");
+    assert!(render("junit", &run).contains("too few cycles: 3"));
+    let level = &run.rows[0];
+    run.sweeps = vec![Sweep {
+        subject: level.subject.clone(),
+        topology: level.topology.clone(),
+        workload: level.workload.clone(),
+        ..Sweep::default()
+    }];
+    assert_eq!(counts(&run), "1 0 0 1", "a level that was not kept");
 }

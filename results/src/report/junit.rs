@@ -1,5 +1,6 @@
-//! JUnit's XML: one test case per scenario, so that a CI server shows what broke and why.
+//! JUnit's XML: one test case per scenario and per row of a benchmark, so that a CI server shows what broke and why.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use itertools::Itertools;
@@ -8,7 +9,8 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use super::ReportError;
 use super::cells::{self, printable};
 use crate::audit::{AuditOutcome, AuditedSubject};
-use crate::run::{BOUNDS, Outcome, RECOVERY, Run, ScenarioResult};
+use crate::figure::CYCLES;
+use crate::run::{BOUNDS, BenchRow, Outcome, RECOVERY, Run, ScenarioResult, with_origin};
 use crate::verdict::State;
 
 /// The document.
@@ -38,6 +40,19 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
         if alike.count() > 1 {
             case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
+        }
+        suite.add_test_case(case);
+    }
+    let mut known: BTreeMap<String, u32> = BTreeMap::new();
+    // The few rows of an audit say how fast its locks are about, and are not what it decides.
+    let rows = run.rows.iter().filter(|_| run.audit.is_none());
+    for row in rows {
+        let mut case = case_of_row(run, row);
+        let number = known.entry(row.title()).or_default();
+        *number += 1;
+        // One of an A/A pair, or of several levels of a sweep.
+        if *number > 1 {
+            case.name = format!("{} ({number})", case.name.as_str()).into();
         }
         suite.add_test_case(case);
     }
@@ -133,6 +148,36 @@ fn case(result: &ScenarioResult) -> TestCase {
     let mut case = test_case(&result.name, &place, status);
     case.set_time(Duration::from_nanos(result.load_ns));
     case.set_system_out(details(result));
+    case
+}
+
+/// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is unknown. It is skipped where the exit code
+/// does not depend on it either: beside scenarios, and at a level of a sweep, which raises some until they are not kept.
+fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
+    let why = match row.why_invalid.as_slice() {
+        [] => cells::why_invalid(row).unwrap_or_default(),
+        why => printable_lines(why),
+    };
+    let status = match cells::why_invalid(row) {
+        _ if cells::is_void(row) => problem(NonSuccessKind::Failure, &why, "violated"),
+        None => TestCaseStatus::success(),
+        Some(why) if !run.scenarios.is_empty() || run.sweeps.iter().any(|sweep| sweep.has(row)) => {
+            untried(&why)
+        }
+        Some(why) => problem(NonSuccessKind::Error, &printable(&why), "invalid"),
+    };
+    let name = with_origin(
+        format!("{}, {} tasks", row.workload, row.tasks),
+        &row.origin,
+    );
+    let mut case = test_case(&name, &format!("{}.{}", row.site(), row.lock()), status);
+    if !cells::is_void(row) {
+        let rate = CYCLES.words(row);
+        case.set_system_out(format!(
+            "{rate} cycles/s{}",
+            cells::behind(&row.cycles_per_s)
+        ));
+    }
     case
 }
 
