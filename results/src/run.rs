@@ -244,7 +244,7 @@ pub struct BenchRow {
     pub server_cpu_us_per_cycle: Option<f64>,
     /// Client CPU per cycle in microseconds.
     pub client_cpu_us_per_cycle: Option<f64>,
-    /// Jain's index over tasks, 0 to 1.
+    /// Jain's index over tasks, 0 to 1; `null` where nobody was served.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>")]
     pub jain: f64,

@@ -126,7 +126,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         server_calls_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_calls)),
         server_cpu_us_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
         client_cpu_us_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.client_cpu_us)),
-        jain: stats::median(&arm.each::<_, Vec<_>>(|r| stats::jain(&r.per_task))),
+        jain: jain(arm),
         censored: samples[Timed::GaveUp].len(),
         safety: Safety { state },
         valid: why_invalid.is_empty(),
@@ -397,6 +397,15 @@ fn acquire_over_time(arm: &Arm) -> Option<Intervals> {
 /// Its quantiles, if it has samples.
 fn some(histogram: &Histogram<u64>) -> Option<Quantiles> {
     (!histogram.is_empty()).then(|| stats::quantiles(histogram))
+}
+
+/// The median over the rounds in which anybody was served; NaN, which is no figure, where nobody ever was.
+fn jain(arm: &Arm) -> f64 {
+    let served = arm.rounds.iter().filter_map(|r| stats::jain(&r.per_task));
+    match served.collect::<Vec<_>>().as_slice() {
+        [] => f64::NAN,
+        served => stats::median(served),
+    }
 }
 
 fn handoff(arm: &Arm) -> Option<Quantiles> {

@@ -113,14 +113,9 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     }
 }
 
-/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; 1 where there is nothing to share.
-pub fn jain(shares: &[u64]) -> f64 {
-    let sum: f64 = shares.iter().map(|x| *x as f64).sum();
-    let squares: f64 = shares.iter().map(|x| (*x as f64).powi(2)).sum();
-    if squares == 0.0 {
-        return 1.0;
-    }
-    sum * sum / (shares.len() as f64 * squares)
+/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; `None` where nobody has anything.
+pub fn jain(shares: &[u64]) -> Option<f64> {
+    results::over_time::jain(shares.iter().map(|share| *share as f64))
 }
 
 #[cfg(test)]
@@ -193,7 +188,8 @@ mod tests {
 
     #[test]
     fn jain_knows_equal_and_one_sided() {
-        assert!((jain(&[7, 7, 7]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-12);
+        assert!((jain(&[7, 7, 7]).unwrap() - 1.0).abs() < 1e-12);
+        assert!((jain(&[9, 0, 0]).unwrap() - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(jain(&[0, 0]), None, "nobody was served");
     }
 }

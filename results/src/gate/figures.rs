@@ -113,9 +113,14 @@ impl Value {
         }
     }
 
-    /// A figure with its interval.
-    pub(super) fn words(&self, figure: &Estimate) -> String {
-        let point = self.number_words(figure.median);
+    /// A figure with its interval; where rounding would make it look like the `bound` that it is not, with so many digits that it does not.
+    pub(super) fn words(&self, figure: &Estimate, bound: Option<f64>) -> String {
+        let rounded = self.number_words(figure.median);
+        let alike = |bound: &f64| *bound != figure.median && self.number_words(*bound) == rounded;
+        let point = match bound.filter(alike) {
+            Some(bound) => self.digits(figure.median, bound),
+            None => rounded,
+        };
         match figure.low.zip(figure.high).map(<[f64; 2]>::from) {
             Some(ends) => {
                 let [low, high] = ends.map(|end| self.number_words(end));
@@ -123,6 +128,23 @@ impl Value {
             }
             None => point,
         }
+    }
+
+    /// A number in its unit, with the digits that tell it from another.
+    fn digits(&self, value: f64, other: f64) -> String {
+        let (scale, unit) = match self.unit() {
+            Unit::Time => (1.0, " ns"),
+            Unit::Cpu => (1.0, " µs"),
+            Unit::Rate => (1.0, "/s"),
+            Unit::Share => (100.0, " %"),
+            Unit::Number => (1.0, ""),
+        };
+        let written = |decimals: usize| {
+            let [value, other] = [value, other].map(|n| format!("{:.decimals$}", n * scale));
+            (value != other).then_some(value)
+        };
+        let exact = || (value * scale).to_string();
+        (0..16).find_map(written).unwrap_or_else(exact) + unit
     }
 
     /// What a row or a scenario has of it.

@@ -232,7 +232,7 @@ fn judge_part<'a>(
             return part;
         }
         if !row.valid {
-            part.found = condition.value.words(&figure);
+            part.found = condition.value.words(&figure, None);
             part.why = format!("the row is invalid: {}", row.why_invalid.join("; "));
             return part;
         }
@@ -242,6 +242,7 @@ fn judge_part<'a>(
         Bound::OfBase(factor) => bound_of_base(condition, *factor, of_base(place)),
         Bound::State(_) => Err("a figure has no state"),
     };
+    let limit = bound.as_ref().ok().map(|(bound, _)| *bound);
     let why = match bound {
         Ok((_, words)) if figure.median.is_nan() => {
             part.bound = words;
@@ -263,7 +264,7 @@ fn judge_part<'a>(
         }
         Err(why) => why,
     };
-    part.found = condition.value.words(&figure);
+    part.found = condition.value.words(&figure, limit);
     part.why = why.to_owned();
     part
 }

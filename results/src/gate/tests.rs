@@ -43,6 +43,24 @@ fn every_row_must_keep_it() {
 }
 
 #[test]
+fn a_figure_that_looks_like_its_bound_shows_the_digits_that_tell_them_apart() {
+    let mut run = run(vec![row("a", 100.000_4, Some(5))]);
+    run.rows[0].commands_per_cycle = Some(2.000_002_4);
+    run.rows[0].acquire_ns.p99 = Some(5_000_001);
+    for (condition, found, bound) in [
+        ("commands <= 2", "2.000002", "<= 2"),
+        ("p99(acquire) <= 5ms", "5000001 ns", "<= 5 ms"),
+        ("cycles <= 100", "100.0004/s (90/s–110/s)", "<= 100/s"),
+        ("commands <= 1", "2", "<= 1"),
+    ] {
+        let condition = parse(condition).expect("a good condition");
+        let part = &decide(&run, None, &[condition]).conditions[0].parts[0];
+        let shown = (part.found.as_str(), part.bound.as_str(), part.outcome);
+        assert_eq!(shown, (found, bound, Failed));
+    }
+}
+
+#[test]
 fn a_share_of_the_base_is_a_bound() {
     let before = run(vec![row("a", 100.0, None), row("b", 100.0, None)]);
     let after = run(vec![row("a", 96.0, None), row("b", 94.0, None)]);
