@@ -153,6 +153,26 @@ fn a_sweep_is_a_curve_by_level() {
     );
 }
 
+/// A lock that is held for 20 ms is granted less than 50 times a second, and one that polls for it keeps up with 20.
+#[test]
+fn the_knee_of_a_slow_lock_is_found() {
+    let server = Server::start();
+    let lock = ["--subject", "baseline:set-nx-px", "--tasks", "16"];
+    let load = ["--workload", "contended", "--hold", "20ms", "--think", "0"];
+    let sweep = ["--sweep", "rate", "--rate", "40/s"];
+    let (code, json, errors) = bench(&server, &[&lock[..], &load, &sweep].concat());
+    assert!([0, 2].contains(&code), "{code} {errors}");
+    let knee = &json["sweeps"][0]["knee"];
+    let rate = |name: &str| knee[name].as_f64();
+    // On a loaded machine the search may end without an answer; then it says why.
+    if let Some(unknown) = knee["unknown"].as_object() {
+        assert_ne!(unknown["why"], "", "{knee}");
+        return;
+    }
+    let (good, bad) = (rate("good_per_s").unwrap(), rate("bad_per_s").unwrap());
+    assert!(good < 50.0 && good < bad && bad > 20.0, "{knee}");
+}
+
 #[test]
 fn a_sweep_is_about_the_workload_that_is_named() {
     let server = Server::start();

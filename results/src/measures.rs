@@ -81,6 +81,16 @@ pub struct Pacing {
     pub start_lag_ns: Quantiles,
 }
 
+impl Pacing {
+    /// An open loop that completes a smaller share of what was offered did not keep its schedule.
+    pub const KEPT: f64 = 0.99;
+
+    /// Whether so much of what was offered was completed that the schedule counts as kept.
+    pub fn is_kept(&self) -> bool {
+        self.achieved_per_s >= Self::KEPT * self.offered_per_s
+    }
+}
+
 /// How a lock went from hand to hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Passing {
@@ -359,8 +369,20 @@ pub struct KneeAt {
     pub good_per_s: Option<f64>,
     /// The lowest rate that was not kept.
     pub bad_per_s: Option<f64>,
+    /// The rate at which the search ended without an answer, and why: its row is invalid for another reason than the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<UnknownRate>,
     /// What "kept" means.
     pub rule: String,
+}
+
+/// A rate of which it is not known whether it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct UnknownRate {
+    /// Cycles offered per second.
+    pub rate_per_s: f64,
+    /// Why its row is invalid.
+    pub why: String,
 }
 
 /// Rows at rising levels.

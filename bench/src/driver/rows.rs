@@ -31,8 +31,6 @@ const FEWEST_CYCLES: u64 = 30;
 const APART: f64 = 0.1;
 /// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling come on top.
 const LITTLE: f64 = 0.03;
-/// An open loop that completes less of what was offered did not keep its schedule.
-const KEPT: f64 = 0.99;
 /// The generator's own lateness (p99) may be this share of the median response …
 const LAG_SHARE: f64 = 0.1;
 /// … or this long, below which timers and the scheduler do not go.
@@ -221,7 +219,7 @@ fn pacing(plan: &BenchPlan, arm: &Arm) -> Option<Pacing> {
 /// Why an open loop's figures are not those of its schedule.
 fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
     let mut why = Vec::new();
-    if pacing.achieved_per_s < KEPT * pacing.offered_per_s {
+    if !pacing.is_kept() {
         why.push(format!(
             "the schedule was not kept: {:.0} of {:.0} cycles/s were completed, {} ticks began late, {} not at all; it is more than \
              the lock can do, or more than {tasks} tasks can have under way (--tasks)",

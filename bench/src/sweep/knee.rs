@@ -1,7 +1,8 @@
 //! Finds the highest rate that a lock keeps up with: a state machine that says what to measure next and takes in what came of it.
 //!
 //! The rate is doubled until one is not kept, then the gap between the last good and the first bad rate is halved (geometrically) until it
-//! is narrow; the candidate must then hold in a longer window. If it does not, it is the new first bad rate and the search goes on below.
+//! is narrow; the candidate must then hold in a longer window. If it does not, it is the new first bad rate and the search goes on below. A rate
+//! of which nothing is known is tried once more; then the search ends there, with what is proven of the rates that were kept.
 
 /// What to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +25,19 @@ pub struct Knee {
     pub good_per_s: Option<f64>,
     /// The lowest rate that was not kept; `None`: all that was tried was kept.
     pub bad_per_s: Option<f64>,
+    /// The rate at which the search ended, since nothing is known of it.
+    pub unknown_per_s: Option<f64>,
+}
+
+/// What came of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It was kept.
+    Kept,
+    /// It was not: less was completed than was offered.
+    NotKept,
+    /// What was measured says neither.
+    Unknown,
 }
 
 /// A search.
@@ -34,6 +48,10 @@ pub struct Search {
     highest: f64,
     good: Option<f64>,
     bad: Option<f64>,
+    /// Nothing is known of the rate that was asked for last.
+    doubted: bool,
+    /// Where the search ends.
+    unknown: Option<f64>,
     /// The good rate was good in a long window, too.
     proven: bool,
     long: bool,
@@ -52,6 +70,8 @@ impl Search {
             highest,
             good: None,
             bad: None,
+            doubted: false,
+            unknown: None,
             proven: false,
             long: false,
             left: tries,
@@ -63,8 +83,11 @@ impl Search {
         let found = Knee {
             good_per_s: self.good.filter(|_| self.proven),
             bad_per_s: self.bad,
+            unknown_per_s: self.unknown,
         };
         let narrow = match (self.good, self.bad) {
+            // What was kept for a moment may still be proven.
+            _ if self.unknown.is_some() => !self.long,
             (Some(good), Some(bad)) => self.proven && bad / good <= NARROW,
             (Some(good), None) => self.proven && good >= self.highest,
             (None, Some(bad)) => bad <= self.lowest,
@@ -79,10 +102,17 @@ impl Search {
         }
     }
 
-    /// Whether the rate that was asked for was kept.
-    pub fn record(&mut self, kept: bool) {
+    /// What came of the rate that was asked for.
+    pub fn record(&mut self, answer: Answer) {
         self.left = self.left.saturating_sub(1);
-        match (kept, self.long) {
+        if answer == Answer::Unknown {
+            if std::mem::replace(&mut self.doubted, true) || self.unknown.is_some() {
+                self.end();
+            }
+            return;
+        }
+        self.doubted = false;
+        match (answer == Answer::Kept, self.long) {
             (true, _) => {
                 self.proven = self.long;
                 self.good = Some(self.rate);
@@ -113,6 +143,17 @@ impl Search {
                 self.long = true;
             }
         }
+        if self.unknown.is_some() {
+            self.long = false;
+        }
+    }
+
+    /// Ends the search at a rate of which nothing is known, but for the proof of one that was kept.
+    fn end(&mut self) {
+        let proves = self.unknown.is_none() && !self.long && !self.proven && self.good.is_some();
+        self.unknown = self.unknown.or(Some(self.rate));
+        self.long = proves;
+        self.rate = self.good.filter(|_| proves).unwrap_or(self.rate);
     }
 }
 
@@ -130,7 +171,8 @@ mod tests {
                 Step::Measure { rate_per_s, long } => {
                     assert_eq!(search.next(), Step::Measure { rate_per_s, long });
                     asked.push(rate_per_s);
-                    search.record(rate_per_s <= capacity * if long { 1.0 } else { 1.1 });
+                    let kept = rate_per_s <= capacity * if long { 1.0 } else { 1.1 };
+                    search.record(if kept { Answer::Kept } else { Answer::NotKept });
                 }
             }
         }
@@ -165,6 +207,48 @@ mod tests {
         let (knee, asked) = search(0.0, 1_000.0, 100);
         assert_eq!((knee.good_per_s, knee.bad_per_s), (None, Some(10.0)));
         assert!(asked.len() < 10);
+    }
+
+    /// A server that keeps 30/s; from `dark` on nothing is known of it, or only for the first time.
+    fn in_the_dark(dark: f64, lasts: bool) -> (Knee, Vec<f64>) {
+        let mut search = Search::new(10.0, 1.0, 1e6, 100);
+        let mut asked: Vec<f64> = Vec::new();
+        loop {
+            let Step::Measure { rate_per_s, .. } = search.next() else {
+                break;
+            };
+            let again = asked.last() == Some(&rate_per_s);
+            asked.push(rate_per_s);
+            search.record(match rate_per_s {
+                rate if rate >= dark && (lasts || !again) => Answer::Unknown,
+                rate if rate <= 30.0 => Answer::Kept,
+                _ => Answer::NotKept,
+            });
+        }
+        let Step::Done(knee) = search.next() else {
+            panic!("it is over");
+        };
+        (knee, asked)
+    }
+
+    #[test]
+    fn a_rate_of_which_nothing_is_known_ends_the_search_and_is_not_called_bad() {
+        let (knee, asked) = in_the_dark(20.0, true);
+        assert_eq!(asked, [10.0, 20.0, 20.0, 10.0], "once more, then the proof");
+        let found = (knee.good_per_s, knee.bad_per_s, knee.unknown_per_s);
+        assert_eq!(found, (Some(10.0), None, Some(20.0)));
+        let (knee, asked) = in_the_dark(5.0, true);
+        assert_eq!(asked, [10.0, 10.0]);
+        let found = (knee.good_per_s, knee.bad_per_s, knee.unknown_per_s);
+        assert_eq!(found, (None, None, Some(10.0)));
+    }
+
+    #[test]
+    fn a_moment_without_an_answer_does_not_end_the_search() {
+        let (knee, _) = in_the_dark(40.0, false);
+        let (good, bad) = (knee.good_per_s.unwrap(), knee.bad_per_s.unwrap());
+        assert!(good <= 30.0 && 30.0 < bad && bad / good <= 1.3, "{knee:?}");
+        assert_eq!(knee.unknown_per_s, None);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bench::driver::BenchPlan;
-use bench::sweep::knee::{Knee, Search, Step};
+use bench::sweep::knee::{Answer, Knee, Search, Step};
 use bench::sweep::{levels, usl};
 use bench::workload::{self, Asks, Pace, Spread};
 use clap::ValueEnum;
 use cluster_config::{Links, Topology, TopologyKind};
-use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint};
+use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint, UnknownRate};
 use results::run::BenchRow;
 
 use super::bench::{Ended, Options, measure, plan, up};
@@ -20,7 +20,7 @@ use crate::exit;
 pub(crate) enum Over {
     /// Tasks, up to --tasks (256); the scalability law is fitted
     Tasks,
-    /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee
+    /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee; a window lasts for 120 cycles at least
     Rate,
     /// Waiters for one lock, up to --tasks (1,000)
     Waiters,
@@ -70,8 +70,41 @@ pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
 const KEPT: &str = "99 % of the offered cycles completed in the window and the row valid";
 /// Measurements that a search for the knee may take.
 const TRIES: u32 = 24;
-/// The proof of a candidate is so many times as long as other tries.
+/// No window of a search is shorter.
+const SHORTEST: Duration = Duration::from_millis(500);
+/// The proof of a candidate is so many times as long.
 const LONG: u32 = 4;
+/// So many cycles are due in a window at least, and twice as many in a proof: of fewer, one that ends behind the window is over 1 % of all, and
+/// those that a valid row needs are few beside it.
+const CYCLES: f64 = 120.0;
+
+/// How long a rate is offered.
+fn window(usual: Duration, rate_per_s: f64, long: bool) -> Duration {
+    let (times, cycles) = if long {
+        (LONG, 2.0 * CYCLES)
+    } else {
+        (1, CYCLES)
+    };
+    let enough = Duration::from_secs_f64(cycles / rate_per_s);
+    (usual.max(SHORTEST) * times).max(enough)
+}
+
+/// What a row says of the rate that it was offered.
+fn answer(row: &BenchRow) -> Answer {
+    match row.valid {
+        true => Answer::Kept,
+        false
+            if row
+                .measures
+                .pacing
+                .as_ref()
+                .is_some_and(|pacing| !pacing.is_kept()) =>
+        {
+            Answer::NotKept
+        }
+        false => Answer::Unknown,
+    }
+}
 
 /// Measures all levels.
 pub(crate) async fn run(
@@ -257,6 +290,7 @@ impl Lab<'_> {
         for subject in base.subjects.clone() {
             let mut search = Search::new(self.options.rate.unwrap_or(1_000.0), 1.0, 1e6, TRIES);
             let mut done: Vec<(f64, BenchRow)> = Vec::new();
+            let mut why = String::new();
             let knee: Knee = loop {
                 let (rate_per_s, long) = match search.next() {
                     Step::Done(knee) => break knee,
@@ -265,8 +299,7 @@ impl Lab<'_> {
                 let plan = with(base, |plan| {
                     plan.subjects = vec![subject.clone()];
                     plan.rounds = 1;
-                    plan.duration =
-                        base.duration.max(Duration::from_millis(500)) * if long { LONG } else { 1 };
+                    plan.duration = window(base.duration, rate_per_s, long);
                     plan.pace = Some(Pace {
                         rate_per_s,
                         arrivals: self.options.arrivals,
@@ -274,13 +307,20 @@ impl Lab<'_> {
                     // Room enough that the lock, not the number of tasks, is what gives way.
                     plan.tasks = vec![self.options.tasks.first().copied().unwrap_or(256)];
                 });
-                let before = done.len();
                 let ended = self.level(rate_per_s, &plan, &mut done).await?;
                 if ended.is_some() {
                     return Ok(ended);
                 }
-                search.record(done[before..].iter().all(|(_, row)| row.valid));
+                let row = done.last().map(|(_, row)| row);
+                let came = row.map_or(Answer::Unknown, answer);
+                if let (Answer::Unknown, Some(row)) = (came, row) {
+                    why = row.why_invalid.join("; ");
+                }
+                search.record(came);
             };
+            let unknown = knee
+                .unknown_per_s
+                .map(|rate_per_s| UnknownRate { rate_per_s, why });
             done.sort_by(|a, b| a.0.total_cmp(&b.0));
             let rows: Vec<&(f64, BenchRow)> = done.iter().collect();
             if rows.is_empty() {
@@ -290,6 +330,7 @@ impl Lab<'_> {
                 knee: Some(KneeAt {
                     good_per_s: knee.good_per_s,
                     bad_per_s: knee.bad_per_s,
+                    unknown,
                     rule: KEPT.to_owned(),
                 }),
                 ..curve(Over::Rate, &rows)
@@ -358,4 +399,39 @@ fn law(rows: &[&(f64, BenchRow)], seed: u64) -> Option<Scalability> {
         peak_tasks: fit.peak().filter(|peak| *peak <= 2.0 * most),
         worst_residual: fit.worst_residual,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use results::measures::Pacing;
+
+    use super::*;
+
+    #[test]
+    fn a_window_is_long_enough_for_the_cycles_that_a_row_needs() {
+        let usual = Duration::from_millis(200);
+        assert_eq!(window(usual, 1_000.0, false), SHORTEST);
+        assert_eq!(window(usual, 1_000.0, true), SHORTEST * LONG);
+        assert_eq!(window(usual, 20.0, false), Duration::from_secs(6));
+        assert_eq!(window(usual, 20.0, true), Duration::from_secs(12));
+        assert_eq!(window(Duration::from_secs(9), 20.0, false).as_secs(), 9);
+    }
+
+    #[test]
+    fn only_a_schedule_that_was_not_kept_is_a_rate_that_was_not() {
+        let mut row = BenchRow::default();
+        let offered = |achieved_per_s| {
+            Some(Pacing {
+                offered_per_s: 100.0,
+                achieved_per_s,
+                ..Pacing::default()
+            })
+        };
+        row.measures.pacing = offered(98.0);
+        assert_eq!(answer(&row), Answer::NotKept);
+        row.measures.pacing = offered(100.0);
+        assert_eq!(answer(&row), Answer::Unknown, "invalid for another reason");
+        row.valid = true;
+        assert_eq!(answer(&row), Answer::Kept);
+    }
 }

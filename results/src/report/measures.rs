@@ -247,8 +247,13 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
             rate.unwrap_or("none that was tried".to_owned())
         });
         let rule = &knee.rule;
+        let unknown = knee.unknown.as_ref().map(|unknown| {
+            let (rate, why) = (units::figure(unknown.rate_per_s), &unknown.why);
+            format!("; the search ended at {rate}/s, of which this is not known: {why}")
+        });
+        let unknown = unknown.unwrap_or_default();
         lines.push(format!(
-            "knee: kept up to {good}, not kept from {bad}; kept means {rule}"
+            "knee: kept up to {good}, not kept from {bad}{unknown}; kept means {rule}"
         ));
     }
     lines
@@ -257,6 +262,7 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measures::{KneeAt, UnknownRate};
     use crate::samples::says;
     use crate::verdict::State;
 
@@ -277,6 +283,29 @@ mod tests {
         row.measures.load.round_trip_ns = Some(6_250_000);
         row.measures.load.direct_round_trip_ns = Some(250_000);
         says(&lines(&row)[0], &["to the round trip and added 6"]);
+    }
+
+    #[test]
+    fn a_search_that_ended_without_an_answer_says_where_and_why() {
+        let knee = KneeAt {
+            good_per_s: Some(10.0),
+            unknown: Some(UnknownRate {
+                rate_per_s: 20.0,
+                why: "3 calls ended in an error".to_owned(),
+            }),
+            ..KneeAt::default()
+        };
+        let sweep = Sweep {
+            knee: Some(knee),
+            ..Sweep::default()
+        };
+        let parts = [
+            "up to 10/s",
+            "from none that was tried",
+            "at 20/s",
+            "3 calls",
+        ];
+        says(&conclusions(&sweep)[0], &parts);
     }
 
     #[test]
