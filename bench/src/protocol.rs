@@ -238,12 +238,7 @@ impl HelloReply {
     /// Why there is nothing to try on servers of this target's shape, if the driver says that it does not work there.
     pub(crate) fn lacks_topology(&self, target: &str) -> Option<String> {
         let listed = self.topologies.as_ref()?;
-        let shape = match target.parse::<Target>().ok()?.topology_kind() {
-            TopologyKind::Single => "single",
-            TopologyKind::Sentinel => "sentinel",
-            TopologyKind::Cluster => "cluster",
-            TopologyKind::Masters => "masters",
-        };
+        let shape = shape(target)?;
         let lacks = !listed.iter().any(|has| has == shape);
         lacks.then(|| {
             format!(
@@ -254,6 +249,20 @@ impl HelloReply {
             )
         })
     }
+}
+
+/// The topologies of Redis, as a driver lists them.
+pub(crate) const SHAPES: [&str; 4] = ["single", "sentinel", "cluster", "masters"];
+
+/// The topology of a target of Redis, as a driver lists it.
+pub(crate) fn shape(target: &str) -> Option<&'static str> {
+    let [single, sentinel, cluster, masters] = SHAPES;
+    Some(match target.parse::<Target>().ok()?.topology_kind() {
+        TopologyKind::Single => single,
+        TopologyKind::Sentinel => sentinel,
+        TopologyKind::Cluster => cluster,
+        TopologyKind::Masters => masters,
+    })
 }
 
 /// `ok` to an acquire.

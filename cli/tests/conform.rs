@@ -5,7 +5,7 @@ mod support;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use support::{code, run, stderr, stdout};
+use support::{Server, code, run, stderr, stdout};
 
 fn driver(mode: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/driver.py");
@@ -40,6 +40,56 @@ fn a_driver_that_keeps_to_the_protocol_conforms() {
             report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0),
             "{report:#}"
         );
+    }
+}
+
+#[test]
+fn a_kind_of_a_later_version_is_named_and_no_fault() {
+    let (code, _, report) = conform(&driver("later"), &[]);
+    assert_eq!(code, 0, "{report:#}");
+    let found = found(&report, "hello");
+    assert!(
+        found.ends_with("no kind that is known here: braid"),
+        "{found}"
+    );
+}
+
+/// What a step found.
+fn found(report: &Value, step: &str) -> String {
+    let steps = report["steps"].as_array().expect("steps");
+    let step = steps.iter().find(|one| one["name"] == step);
+    step.expect("the step")["found"]
+        .as_str()
+        .expect("words")
+        .to_owned()
+}
+
+/// Servers of one that it lists are started for it, and nobody is blamed for others.
+#[test]
+fn a_driver_is_tried_where_it_works_and_nowhere_else() {
+    for mode in ["cluster-only", "cluster-refused"] {
+        let (code, broken, report) = conform(&driver(mode), &[]);
+        assert_eq!((code, broken.len()), (0, 0), "{report:#}");
+        assert!(
+            found(&report, "hello").ends_with(" on cluster"),
+            "{report:#}"
+        );
+    }
+    let server = Server::start();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (mode, why) in [
+        (
+            "cluster-only",
+            "does not work on `single`; its hello lists cluster",
+        ),
+        ("cluster-refused", "it needs a cluster"),
+    ] {
+        let output = run(
+            dir.path(),
+            &["conform", &driver(mode), "--target", &server.url()],
+        );
+        let (code, said) = (code(&output), stderr(&output));
+        assert!(code == 65 && said.contains(why), "{code}: {said}");
     }
 }
 
@@ -167,6 +217,18 @@ fn a_target_elsewhere_and_a_bad_line_are_wrong_usage() {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_kind_that_the_driver_does_not_list_is_a_wrong_flag() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = run(
+        dir.path(),
+        &["conform", &driver("right"), "--kind", "nosuch"],
+    );
+    let (code, said) = (code(&output), stderr(&output));
+    let why = "lists no kind `nosuch`, but plain";
+    assert!(code == 64 && said.contains(why), "{code}: {said}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod steps;
 
 use std::{iter, sync::Arc};
 
+pub(crate) use baselines::topologies;
 pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
 pub use mixed::{Mixed, turn};
 use results::nearest;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::exec::conform::{ConformOptions, Conformity, Outcome, Step, conform};
+use bench::exec::conform::{ConformOptions, Conformity, NotTried, Outcome, Step, conform};
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'; or a peer that `locklab list subjects` names
     #[arg(value_name = "PROGRAM ARG…")]
     driver: String,
-    /// Servers to try it on [default: one that is started for it]
+    /// Servers to try it on [default: some are started for it, of the first topology on which it says that it works]
     #[arg(long, value_name = "URL")]
     target: Option<String>,
     #[command(flatten)]
@@ -40,21 +40,76 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (command, system) = words(&options.driver)?;
+    if let Some(target) = &options.target {
+        // That nobody answers there is no fault of the driver.
+        Servers::of(target, options.mine.yes_this_is_mine)?
+            .ask()
+            .await?;
+    }
+    let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
+    let kind = TopologyKind::ALL.into_iter().find(own);
+    let mut tried = vec![kind.unwrap_or(TopologyKind::Single)];
+    let found = loop {
+        let kind = tried[tried.len() - 1];
+        let found = on(&options, &command, kind, terminal).await?;
+        match elsewhere(&found, &tried) {
+            Some(next) if options.target.is_none() => tried.push(next),
+            _ => break found,
+        }
+    };
+    let driver = &options.driver;
+    match &found.not_tried {
+        Some(NotTried::Kind(why)) => {
+            return Err(exit::usage(format!(
+                "--kind: {driver} was not tried: {why}"
+            )));
+        }
+        Some(NotTried::Topology { why, .. }) => {
+            return Err(exit::input(format!(
+                "{driver} was not tried: {why}; name servers on which it works by --target, or none"
+            )));
+        }
+        None => {}
+    }
+    for (path, text) in [
+        (&options.markdown, markdown(driver, &found)),
+        (&options.junit, junit(driver, &found)?),
+    ] {
+        if let Some(path) = path {
+            files::write(path, text).map_err(exit::usage)?;
+        }
+    }
+    terminal.answer(&json(driver, &found), || text(driver, &found))?;
+    Ok(exit::of(found.conforms()))
+}
+
+/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis has.
+fn elsewhere(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
+    let Some(NotTried::Topology { listed, .. }) = &found.not_tried else {
+        return None;
+    };
+    let works = |kind: &TopologyKind| match listed.is_empty() {
+        true => kind.system_name().is_none(),
+        false => listed.iter().any(|name| name == kind.name()),
+    };
+    let mut all = TopologyKind::ALL.into_iter();
+    all.find(|kind| works(kind) && !tried.contains(kind))
+}
+
+/// Tries a driver on the target, or on servers of this kind.
+async fn on(
+    options: &Options,
+    command: &[String],
+    kind: TopologyKind,
+    terminal: &Terminal,
+) -> anyhow::Result<Conformity> {
     let work = tempfile::tempdir()?;
     let (target, deployment) = match &options.target {
-        Some(target) => {
-            // That nobody answers there is no fault of the driver.
-            Servers::of(target, options.mine.yes_this_is_mine)?
-                .ask()
-                .await?;
-            (target.clone(), None)
-        }
+        Some(target) => (target.clone(), None),
         None => {
             let mut up = UpOptions::new(work.path());
             up.in_memory = true;
-            let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
-            let kind = TopologyKind::ALL.into_iter().find(own);
-            let topology = Topology::of(kind.unwrap_or(TopologyKind::Single));
+            let topology = Topology::of(kind);
             let deployment = Process.up(&topology, &up).await.map_err(exit::missing)?;
             (deployment.url(), Some(deployment))
         }
@@ -66,12 +121,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         .unwrap_or_else(|| work.path().to_owned())
         .join("driver.log");
     let trial = ConformOptions {
-        command,
+        command: command.to_vec(),
         target,
         prefix: format!("locklab:conform-{}:", std::process::id()),
         kind: options.kind.clone(),
         patience: options.patience,
-        may_flush: deployment.is_some() && system.is_none(),
+        may_flush: deployment.is_some(),
         log: Some(log.clone()),
     };
     // A log that is gone afterwards is quoted and not named.
@@ -93,18 +148,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if let Some(deployment) = deployment {
         deployment.down().await?;
     }
-    for (path, text) in [
-        (&options.markdown, markdown(&options.driver, &found)),
-        (&options.junit, junit(&options.driver, &found)?),
-    ] {
-        if let Some(path) = path {
-            files::write(path, text).map_err(exit::usage)?;
-        }
-    }
-    terminal.answer(&json(&options.driver, &found), || {
-        text(&options.driver, &found)
-    })?;
-    Ok(exit::of(found.conforms()))
+    Ok(found)
 }
 
 /// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on, if that is not Redis.

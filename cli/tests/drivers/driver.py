@@ -18,6 +18,11 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  cluster-only    as right, and works on a cluster only, by its hello
+  cluster-refused the same, and refuses any other servers at hello
+  nowhere         lists no topology at all
+  ring            lists a topology that there is not
+  later           as right, and has a kind of a later version too
   unblocked       claims that it was blocked for as long as it was asked to be, and answers at once
   eager           says of each grant that it was extended: before its answer, at once after it and after its release; and of one that it never gives
   single-only     as right, and works on a single server only, by its hello
@@ -39,8 +44,13 @@ EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire'
 out_lock = threading.Lock()
 KIND = "fenced" if MODE.startswith("fenced") else "plain"
 FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"]}.get(MODE, [])
+TOPOLOGIES = {"single-only": ["single"], "cluster-only": ["cluster"], "cluster-refused": ["cluster"], "nowhere": [], "ring": ["single", "ring"]}.get(MODE)
 grants = {}
 given = 0
+
+
+class Moved(Exception):
+    """A cluster has the key on another node."""
 
 
 class Server:
@@ -71,12 +81,18 @@ class Server:
             except OSError:
                 self.file = None
                 raise
+            except Moved as moved:
+                self.file, self.address = None, moved.args[0]
+        return self.command(*words)
 
     def answer(self):
         line = self.file.readline()
         if not line.endswith(b"\r\n"):
             raise OSError("the server closed the connection")
         kind, rest = line[:1], line[1:-2]
+        if kind == b"-" and rest.startswith(b"MOVED "):
+            host, port = rest.decode().split()[2].rsplit(":", 1)
+            raise Moved((host, int(port)))
         if kind == b"-":
             raise ValueError(rest.decode())
         if kind == b":":
@@ -195,10 +211,13 @@ def main():
             if request["protocol"] != 1 and MODE != "any-version":
                 reply(request, "failed", error="this driver speaks version 1")
                 continue
+            if MODE == "cluster-refused" and not request["target"].startswith("redis-cluster:"):
+                reply(request, "failed", not_applicable=True, error="it needs a cluster")
+                continue
             server = Server(request["target"])
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
-                  kinds=[KIND], features=["extend", "held"] + FEATURES,
-                  **({"topologies": ["single"]} if MODE == "single-only" else {}))
+                  kinds=[KIND] + ["braid"] * (MODE == "later"), features=["extend", "held"] + FEATURES,
+                  **({} if TOPOLOGIES is None else {"topologies": TOPOLOGIES}))
         elif request["op"] == "bye":
             reply(request, "ok")
             os._exit(3 if MODE == "ends-badly" else 0)

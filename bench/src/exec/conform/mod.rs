@@ -79,13 +79,29 @@ pub struct Conformity {
     pub steps: Vec<Step>,
     /// A round trip through the pipe that asks no server.
     pub pipe: Option<PipeCost>,
+    /// Why it was not tried, which is no fault of the driver.
+    pub not_tried: Option<NotTried>,
+}
+
+/// Why a driver that said hello was not tried any further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotTried {
+    /// It does not list the kind that was asked for.
+    Kind(String),
+    /// It says that it does not work on servers such as the target's.
+    Topology {
+        /// In its words, or with what it lists.
+        why: String,
+        /// Where it works; empty where it does not say.
+        listed: Vec<String>,
+    },
 }
 
 impl Conformity {
-    /// Whether no step was broken.
+    /// Whether it was tried, and no step was broken.
     pub fn conforms(&self) -> bool {
         let broken = |step: &Step| step.outcome == Outcome::Broken;
-        !self.steps.iter().any(broken)
+        self.not_tried.is_none() && !self.steps.iter().any(broken)
     }
 }
 

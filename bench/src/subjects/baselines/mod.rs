@@ -87,6 +87,13 @@ pub fn system_of(target: &str) -> Option<&'static str> {
     rows.find(|row| row.system == scheme).map(|row| row.system)
 }
 
+/// The topologies of systems other than Redis.
+pub(crate) fn topologies() -> impl Iterator<Item = &'static str> {
+    let mut all: Vec<_> = BASELINES.iter().flat_map(|row| row.topologies).collect();
+    all.dedup();
+    all.into_iter().copied()
+}
+
 /// The locks of a system, that of the recipe that is usual first.
 pub fn of_system(system: &str) -> Vec<&'static str> {
     let rows = BASELINES.iter().filter(|row| row.system == system);

@@ -4,29 +4,47 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{super::raw::Raw, A, Found, SHORT_MS, Trial, expect, shown};
-use crate::protocol;
+use super::{
+    super::{NotTried, raw::Raw},
+    A, Found, MaybeFound, SHORT_MS, Trial, expect, not_asked, shown,
+};
+use crate::{
+    protocol::{self, HelloReply, error_text},
+    subjects,
+};
 
 impl Trial<'_> {
-    pub(super) async fn hello(&mut self) -> Found {
-        let mut raw = self.fresh("c1").await?;
-        // What was said is asked for once more, since `fresh` looks at the ending only.
+    pub(super) async fn hello(&mut self) -> MaybeFound {
+        let (mut raw, reply) = self.greeted("c1", protocol::VERSION).await?;
+        if let Ok(reply) = &reply
+            && reply.ending == "failed"
+            && reply.body.get("not_applicable") == Some(&Value::Bool(true))
+        {
+            raw.kill().await;
+            return self.elsewhere(error_text(&reply.body), Vec::new());
+        }
+        let (mut raw, body) = self.welcome(raw, reply).await?;
         raw.listen(Duration::from_millis(200), |raw| !raw.wrong.is_empty())
             .await;
-        raw.kill().await;
-        if let Some(wrong) = raw.wrong.first() {
-            return Err(wrong.clone());
+        let wrong = raw.wrong.first().cloned();
+        // It ends with the trial, also where its hello is wrong.
+        self.drivers[A] = Some(raw);
+        match wrong {
+            Some(wrong) => Err(wrong.into()),
+            None => self.introduced(body),
         }
-        let (raw, reply) = self.greeted("c1", protocol::VERSION).await?;
-        let body = reply?.body;
+    }
+
+    /// What it says of itself.
+    fn introduced(&mut self, body: Value) -> MaybeFound {
         let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["name", "version", "language"] {
             if text(field).is_empty() {
-                return Err(format!("`{field}` is missing, or no string: {body}"));
+                return Err(format!("`{field}` is missing, or no string: {body}").into());
             }
         }
         if body.get("protocol").and_then(Value::as_u64) != Some(protocol::VERSION) {
-            return Err(format!("`protocol` is not {}: {body}", protocol::VERSION));
+            return Err(format!("`protocol` is not {}: {body}", protocol::VERSION).into());
         }
         let wrong = |field: &str, what: &str| format!("`{field}` is {what}: {body}");
         let list = |field: &str| -> Option<Vec<String>> {
@@ -50,24 +68,56 @@ impl Trial<'_> {
                     .ok_or_else(|| wrong("watchdog_ms", "no whole number"))?,
             ),
         };
-        if self.kind.is_empty() {
-            self.kind = self.kinds[0].clone();
-        } else if !self.kinds.contains(&self.kind) {
-            return Err(format!(
-                "the kind `{}` is not among those it lists: {}",
-                self.kind,
-                self.kinds.join(", ")
-            ));
+        let listed = match body.get("topologies") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(
+                list("topologies")
+                    .filter(|listed| !listed.is_empty())
+                    .ok_or_else(|| wrong("topologies", "no list of names, with at least one"))?,
+            ),
+        };
+        let known = protocol::SHAPES.iter().copied();
+        let known: Vec<&str> = known.chain(subjects::topologies()).collect();
+        let mut unknown = listed.iter().flatten();
+        if let Some(unknown) = unknown.find(|name| !known.contains(&name.as_str())) {
+            let there_are = known.join(", ");
+            return Err(format!("`topologies` lists `{unknown}`; there are {there_are}").into());
         }
         let (name, version, language) = (text("name"), text("version"), text("language"));
         self.result.library = format!("{name} {version} ({language})");
-        self.drivers[A] = Some(raw);
-        Ok(format!(
-            "{}; kinds {}; tried with {}",
-            self.result.library,
-            self.kinds.join(", "),
-            self.kind
-        ))
+        let hello: HelloReply =
+            serde_json::from_value(body.clone()).map_err(|e| format!("{e}: {body}"))?;
+        let on = protocol::shape(&self.options.target);
+        if let Some(why) = hello.lacks_topology(&self.options.target) {
+            return self.elsewhere(why, listed.unwrap_or_default());
+        }
+        let kinds = self.kinds.join(", ");
+        if self.kind.is_empty() {
+            self.kind = self.kinds[0].clone();
+        } else if !self.kinds.contains(&self.kind) {
+            let why = format!("its hello lists no kind `{}`, but {kinds}", self.kind);
+            self.result.not_tried = Some(NotTried::Kind(why.clone()));
+            return not_asked(&why);
+        }
+        let on = on.map_or(String::new(), |shape| format!(" on {shape}"));
+        let mut found = format!(
+            "{}; kinds {kinds}; tried with {}{on}",
+            self.result.library, self.kind
+        );
+        // A later version may have kinds that this one does not know: that is no fault.
+        let ours: Vec<String> = subjects::all().iter().flat_map(|one| one.kinds()).collect();
+        let mut others = self.kinds.iter();
+        if let Some(other) = others.find(|kind| !ours.contains(kind)) {
+            found.push_str(&format!("; no kind that is known here: {other}"));
+        }
+        Ok(found)
+    }
+
+    /// It is not tried on servers where it says that it does not work.
+    fn elsewhere(&mut self, why: String, listed: Vec<String>) -> MaybeFound {
+        let asked = not_asked(&why);
+        self.result.not_tried = Some(NotTried::Topology { why, listed });
+        asked
     }
 
     pub(super) async fn version(&mut self) -> Found {

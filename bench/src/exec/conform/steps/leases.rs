@@ -8,7 +8,7 @@ use super::{
     super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS,
     expect, grant_of, granted, not_asked, shown,
 };
-use crate::protocol::error_text;
+use crate::protocol::{self, error_text};
 
 /// How long another client waits for a lock whose lease ends.
 const NEXT_MS: u64 = 6_000;
@@ -80,6 +80,9 @@ impl Trial<'_> {
     pub(super) async fn loss(&mut self) -> MaybeFound {
         if !self.options.may_flush {
             return not_asked("the target is not ours: nothing is deleted there");
+        }
+        if protocol::shape(&self.options.target) != Some("single") {
+            return not_asked("keys are deleted at a single server of Redis only");
         }
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;

@@ -217,9 +217,18 @@ impl<'a> Trial<'a> {
 
     /// A driver of its own that has said hello.
     async fn fresh(&self, client: &str) -> Result<Raw, String> {
-        let (mut raw, reply) = self.greeted(client, protocol::VERSION).await?;
+        let (raw, reply) = self.greeted(client, protocol::VERSION).await?;
+        Ok(self.welcome(raw, reply).await?.0)
+    }
+
+    /// The driver and its `ok` to hello; the error says what it answered instead.
+    async fn welcome(
+        &self,
+        mut raw: Raw,
+        reply: Result<Reply, String>,
+    ) -> Result<(Raw, Value), String> {
         let why = match reply {
-            Ok(reply) if reply.ending == "ok" => return Ok(raw),
+            Ok(reply) if reply.ending == "ok" => return Ok((raw, reply.body)),
             Ok(reply) => {
                 let why = error_text(&reply.body);
                 format!("hello was answered `{}`: {why}", reply.ending)

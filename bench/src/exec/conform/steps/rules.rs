@@ -7,7 +7,8 @@ pub(super) type Rule = (&'static str, &'static str, &'static str, &'static str);
 pub(super) const STEPS: &[Rule] = &[
     (
         "hello",
-        "answers hello with its protocol, its library's name, version and language, and at least one kind; fields that it does not know are ignored",
+        "answers hello with its protocol, its library's name, version and language, at least one kind, and known topologies if it lists any; \
+     fields that it does not know are ignored",
         "answer {\"id\":0,\"ok\":{\"protocol\":1,\"name\":…,\"version\":…,\"language\":…,\"kinds\":[…],\"features\":[…]}} and flush standard output after each line; \
      banners and logs belong on standard error",
         "hello",
