@@ -158,6 +158,21 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     });
 }
 
+/// A lock that was refused in the wrong words was not free.
+#[test]
+fn a_lock_is_called_free_only_where_it_was_granted() {
+    let (_, broken, report) = conform(&driver("busy-failed"), &["--patience", "2s"]);
+    let late = "late release".to_owned();
+    assert!(broken.contains(&late), "{report:#}");
+    for step in &broken {
+        let found = found(&report, step);
+        assert!(
+            found.contains("`failed`") && !found.contains("free"),
+            "{step}: {found}"
+        );
+    }
+}
+
 #[test]
 fn a_program_that_is_no_driver_is_told_so_at_hello() {
     for program in ["/nonexistent/driver", "false", "echo hello"] {

@@ -18,6 +18,7 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  busy-failed     answers failed where another has the lock
   cluster-only    as right, and works on a cluster only, by its hello
   cluster-refused the same, and refuses any other servers at hello
   nowhere         lists no topology at all
@@ -152,7 +153,7 @@ def acquire(server, request):
             [say(event) for event in eager]
             return None
         if end is not None and time.monotonic() >= end:
-            return reply(request, "busy")
+            return reply(request, "failed", error="another has it") if MODE == "busy-failed" else reply(request, "busy")
         left = 0.01 if end is None else min(0.01, end - time.monotonic())
         time.sleep(max(left, 0.001))
 

@@ -336,6 +336,14 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// That a lock is still somebody else's. The error begins with `free` where it was granted.
+    fn taken_or(&self, reply: &Reply, free: &str) -> Result<(), String> {
+        match grant_of(reply) {
+            Some(_) => Err(format!("{free}: another client was granted it")),
+            None => self.busy_or(reply, "a lock that another client has was answered"),
+        }
+    }
+
     fn is_busy(&self, reply: &Reply) -> bool {
         reply.ending == "busy" || (reply.ending == "unknown" && self.lists("open_busy"))
     }
