@@ -30,17 +30,24 @@ fn conform(driver: &str, more: &[&str]) -> (i32, Vec<String>, Value) {
 
 #[test]
 fn a_driver_that_keeps_to_the_protocol_conforms() {
-    // Of the last two one cannot tell what a release found, and one is fenced without being re-entrant.
-    for mode in ["right", "child", "blind", "fenced"] {
+    let keeps = |mode: &str| {
         let (code, broken, report) = conform(&driver(mode), &[]);
-        assert_eq!((code, broken.len()), (0, 0), "{report:#}");
+        assert_eq!((code, broken.len()), (0, 0), "{mode}: {report:#}");
         assert_eq!(report["conforms"], true);
         assert_paragraphs(&report);
         assert!(
             report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0),
-            "{report:#}"
+            "{mode}: {report:#}"
         );
-    }
+    };
+    // `blind` cannot tell what a release found, and `fenced` is that without being re-entrant.
+    std::thread::scope(|scope| {
+        for mode in [
+            "right", "child", "blind", "fenced", "multi", "notices", "stamped",
+        ] {
+            scope.spawn(move || keeps(mode));
+        }
+    });
 }
 
 #[test]
@@ -149,6 +156,15 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
             ("any-version", &["version"]),
             ("unblocked", &["block"]),
             ("ends-badly", &["bye"]),
+            ("fenced-falling", &["tokens"]),
+            ("fenced-bare", &["tokens"]),
+            ("multi-first", &["several names"]),
+            ("load-claimed", &["load"]),
+            ("notices-never", &["notice"]),
+            ("notices-at-once", &["notice"]),
+            ("stamped-ahead", &["acquire"]),
+            ("nowhere", &["hello"]),
+            ("ring", &["hello"]),
         ] {
             scope.spawn(move || find(mode, steps));
         }

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// How long a reply may take beyond the wait that was asked for; the reply to hello four times as long
+    /// How long a reply may take beyond the wait that was asked for, or a `lost` after its lease; the reply to hello four times as long
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
     patience: Duration,
     /// Also write the report as Markdown

@@ -18,6 +18,16 @@ It needs nothing but Python's standard library. Modes:
   blind-silent    the same, and does not say so
   fenced          as right, of the kind fenced: with tokens, and the holder is not let in again
   fenced-reentrant the same, and claims by its features to be re-entrant
+  fenced-falling  the same, and each token is less than the one before it
+  fenced-bare     the same, and gives no tokens
+  multi           as right, of the kind multi: every name, or none
+  multi-first     the same, but takes the first name only
+  load-claimed    claims that it has the loop, and answers failed
+  notices         as right, and says that a grant is lost when its lease has ended, and so by its features
+  notices-never   claims that it does so
+  notices-at-once does so, and says it of every grant as soon as it is given
+  stamped         as right, with the moments of a grant by the machine's clock
+  stamped-ahead   the same, by a clock that is hours ahead
   busy-failed     answers failed where another has the lock
   cluster-only    as right, and works on a cluster only, by its hello
   cluster-refused the same, and refuses any other servers at hello
@@ -43,8 +53,9 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
 DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end"
 out_lock = threading.Lock()
-KIND = "fenced" if MODE.startswith("fenced") else "plain"
-FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"]}.get(MODE, [])
+KIND = next((kind for kind in ("fenced", "multi") if MODE.startswith(kind)), "plain")
+FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"], "load-claimed": ["load"]}.get(MODE, [])
+FEATURES += ["lost"] * MODE.startswith("notices") + ["mono"] * MODE.startswith("stamped")
 TOPOLOGIES = {"single-only": ["single"], "cluster-only": ["cluster"], "cluster-refused": ["cluster"], "nowhere": [], "ring": ["single", "ring"]}.get(MODE)
 grants = {}
 given = 0
@@ -120,6 +131,25 @@ def reply(request, ending, **body):
         say({"id": number, ending: body})
 
 
+def take(server, names, value, lease_ms):
+    """Every name, or none."""
+    for place, name in enumerate(names):
+        if server.command("SET", name, value, "NX", "PX", lease_ms) != "OK":
+            for had in names[:place]:
+                server.command("EVAL", DELETE, 1, had, value)
+            return False
+    return True
+
+
+def notice(grant):
+    """Says that a grant is lost when its lease has ended."""
+    while MODE != "notices-never" and (held := grants.get(grant)):
+        left = 0 if MODE == "notices-at-once" else held[2] - time.monotonic()
+        if left <= 0:
+            return say({"event": "lost", "grant": grant, "reason": "its lease has ended"})
+        time.sleep(left)
+
+
 def acquire(server, request):
     global given
     if request.get("kind", KIND) != KIND:
@@ -134,22 +164,32 @@ def acquire(server, request):
     wait_ms = request.get("wait_ms")
     end = None if wait_ms is None else time.monotonic() + wait_ms / 1000
     value = uuid.uuid4().hex
+    names = request.get("locks") or [request["lock"]]
+    names = names[:1] if MODE == "multi-first" else names
     while True:
         sent = time.monotonic()
-        if server.command("SET", request["lock"], value, "NX", "PX", lease_ms) == "OK":
+        if take(server, names, value, lease_ms):
             grant = "g-" + value[:12]
-            grants[grant] = (request["lock"], value)
+            grants[grant] = (names, value, sent + lease_ms / 1000)
             given += 1
             if MODE == "garbage" and given == 3:
                 sys.stdout.write("panic: nil map\n")
                 sys.stdout.flush()
                 print("a reason of its own", file=sys.stderr, flush=True)
             age_ms = (time.monotonic() - sent) * 1000
-            token = {"token": server.command("INCR", request["lock"] + ":token")} if KIND == "fenced" else {}
+            more = {}
+            if KIND == "fenced" and MODE != "fenced-bare":
+                token = server.command("INCR", names[0] + ":token")
+                more = {"token": 1000 - token if MODE == "fenced-falling" else token}
+            if MODE.startswith("stamped"):
+                ahead_s = 10_000 if MODE == "stamped-ahead" else 0
+                more = {"sent_mono_ns": int((sent + ahead_s) * 1e9), "returned_mono_ns": time.monotonic_ns()}
             extended = {"event": "extended", "grant": grant, "lease_ms": lease_ms, "age_ms": 0}
             eager = [extended] if MODE == "eager" else []
             [say(event) for event in eager * 2 + [dict(extended, grant="nobody's")] * (given == 1 and len(eager))]
-            reply(request, "ok", grant=grant, age_ms=age_ms, **token)
+            reply(request, "ok", grant=grant, age_ms=age_ms, **more)
+            if "lost" in FEATURES:
+                threading.Thread(target=notice, args=(grant,), daemon=True).start()
             [say(event) for event in eager]
             return None
         if end is not None and time.monotonic() >= end:
@@ -164,20 +204,21 @@ def of_grant(server, request):
         return reply(request, "ok", held=held is not None)
     if held is None:
         return reply(request, "not_held")
-    key, value = held
+    names, value, _ = held
     if request["op"] == "release":
         if not MODE.startswith("blind"):
             grants.pop(request["grant"], None)
         if MODE == "delete-unchecked":
-            done = server.command("DEL", key)
+            done = [server.command("DEL", key) for key in names]
         else:
-            done = server.command("EVAL", DELETE, 1, key, value)
+            done = [server.command("EVAL", DELETE, 1, key, value) for key in names]
     elif MODE == "renew-unchecked":
-        done = server.command("PEXPIRE", key, request["lease_ms"])
+        done = [server.command("PEXPIRE", key, request["lease_ms"]) for key in names]
     else:
-        done = server.command("EVAL", EXPIRE, 1, key, value, request["lease_ms"])
+        grants[request["grant"]] = (names, value, time.monotonic() + request["lease_ms"] / 1000)
+        done = [server.command("EVAL", EXPIRE, 1, key, value, request["lease_ms"]) for key in names]
     blind = MODE.startswith("blind") and request["op"] == "release"
-    reply(request, "ok" if done or blind else "not_held")
+    reply(request, "ok" if all(done) or blind else "not_held")
     if MODE == "eager":
         say({"event": "extended", "grant": request["grant"], "lease_ms": 99, "age_ms": 0})
 

@@ -28,6 +28,8 @@ use crate::{
 pub(super) struct Reply {
     /// From the request's writing to the answer's first byte.
     pub(super) took: Duration,
+    /// When that byte came.
+    pub(super) at: Instant,
     /// The ending: the one key beside `id`.
     pub(super) ending: String,
     pub(super) body: Value,
@@ -177,7 +179,12 @@ impl Raw {
             return;
         };
         let took = at.saturating_duration_since(asked_at);
-        let reply = Reply { took, ending, body };
+        let reply = Reply {
+            took,
+            at,
+            ending,
+            body,
+        };
         self.replies.insert(id, Ok(reply));
     }
 

@@ -4,8 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{A, B, Found, LONG_MS, MaybeFound, SHORT_MS, SLACK, Trial, expect, granted, shown};
-use crate::exec::pipe::{PipeCost, QUESTIONS};
+use super::{
+    A, B, Found, LONG_MS, MaybeFound, Reply, SHORT_MS, SLACK, Trial, expect, granted, not_asked,
+    shown,
+};
+use crate::{
+    exec::pipe::{PipeCost, QUESTIONS},
+    monotonic,
+};
 
 impl Trial<'_> {
     pub(super) async fn acquire(&mut self) -> Found {
@@ -32,8 +38,36 @@ impl Trial<'_> {
                 ));
             }
         }
+        for field in ["sent_mono_ns", "returned_mono_ns"] {
+            if let Some(stamp) = said(field) {
+                stamped(&reply, field, stamp)?;
+            }
+        }
         self.release_of(A, &grant).await?;
         Ok(format!("in {:.1} ms", reply.took.as_secs_f64() * 1000.0))
+    }
+
+    /// Grants of one lock, to two clients in turn, that have a token each.
+    pub(super) async fn tokens(&mut self) -> MaybeFound {
+        if self.kind != "fenced" {
+            return not_asked(&format!("the kind {} need not give tokens", self.kind));
+        }
+        let lock = self.fresh_lock().await?;
+        let mut tokens = Vec::new();
+        for which in [A, B, A] {
+            let reply = self.ask_for(which, &lock, "t0", 2_000, Some(LONG_MS));
+            let reply = reply.await?;
+            let grant = granted(&reply, "a free lock")?;
+            let token = reply.body.get("token").and_then(Value::as_u64);
+            tokens.push(token.ok_or_else(|| format!("no token in {}", shown(&reply)))?);
+            self.release_of(which, &grant).await?;
+        }
+        let three = tokens.iter().map(u64::to_string).collect::<Vec<_>>();
+        let three = three.join(", ");
+        match tokens.is_sorted_by(|earlier, later| earlier < later) {
+            true => Ok(three),
+            false => Err(format!("three grants of one lock had the tokens {three}").into()),
+        }
     }
 
     pub(super) async fn held(&mut self) -> Found {
@@ -129,5 +163,21 @@ impl Trial<'_> {
         expect(&reply, good, "a second release was")?;
         self.release_of(B, &next).await?;
         Ok(String::new())
+    }
+}
+
+/// That a stamp of the machine's own clock lies between the request and its answer.
+fn stamped(reply: &Reply, field: &str, stamp: &Value) -> Result<(), String> {
+    let ns = stamp.as_u64();
+    let ns = ns.ok_or_else(|| format!("{field} is {stamp}, no whole number"))?;
+    let (first, last) = (reply.at.checked_sub(reply.took + SLACK), reply.at + SLACK);
+    let Some((first, last)) = first.and_then(monotonic::ns).zip(monotonic::ns(last)) else {
+        return Ok(());
+    };
+    match (first..=last).contains(&ns) {
+        true => Ok(()),
+        false => Err(format!(
+            "{field} is {ns}, which is not between the request and its answer ({first} to {last})"
+        )),
     }
 }

@@ -75,6 +75,40 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
+    /// `lost` comes for no lock that is held, and where the driver says that it comes, it does.
+    pub(super) async fn notice(&mut self) -> MaybeFound {
+        /// A driver that says it by mistake does so with its grant.
+        const AT_ONCE: Duration = Duration::from_millis(300);
+        let (_, grant) = self.granted(LONG_MS).await?;
+        let said_it = said_lost(&grant);
+        self.raw(A).listen(AT_ONCE, &said_it).await;
+        if said_it(self.raw(A)) {
+            return Err(format!(
+                "`lost` came within {AT_ONCE:?} of a grant with a lease of {LONG_MS} ms that nothing had happened to"
+            )
+            .into());
+        }
+        self.release_of(A, &grant).await?;
+        if !self.lists("lost") {
+            return Ok("not before its time; the feature lost is not listed".to_owned());
+        }
+        // A lease that does not end is another step's finding.
+        let Ok(Lapsed { first, next, .. }) = self.lapsed().await else {
+            return not_asked("no lease ended: see expiry");
+        };
+        let (within, said_it) = (self.patience(), said_lost(&first));
+        self.raw(A).listen(within, &said_it).await;
+        let said = said_it(self.raw(A));
+        self.release_of(B, &next).await?;
+        match said {
+            true => Ok(String::new()),
+            false => Err(format!(
+                "the feature lost is listed, a lease of {SHORT_MS} ms ended, another client got the lock, and no `lost` came within {within:?}"
+            )
+            .into()),
+        }
+    }
+
     pub(super) async fn loss(&mut self) -> MaybeFound {
         if !self.options.may_flush {
             return not_asked("the target is not ours: nothing is deleted there");
@@ -103,15 +137,10 @@ impl Trial<'_> {
             self.taken_or(&reply, &free)?;
         }
         flush(&self.options.target).await?;
-        let said_lost = |raw: &Raw| {
-            raw.events.iter().any(|event| {
-                let text = |field: &str| event.get(field).and_then(Value::as_str);
-                text("event") == Some("lost") && text("grant") == Some(grant)
-            })
-        };
+        let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {
             let length = Duration::from_millis(ms) + Duration::from_secs(2);
-            self.raw(A).listen(length, said_lost).await;
+            self.raw(A).listen(length, &said_lost).await;
         }
         if said_lost(self.raw(A)) {
             return Ok("said lost".to_owned());
@@ -131,6 +160,16 @@ impl Trial<'_> {
         let next = granted(&reply, &who)?;
         self.release_of(B, &next).await?;
         Ok(format!("free after {took_ms} ms"))
+    }
+}
+
+/// Whether a driver has said that this grant is lost.
+fn said_lost(grant: &str) -> impl Fn(&Raw) -> bool {
+    move |raw| {
+        raw.events.iter().any(|event| {
+            let text = |field: &str| event.get(field).and_then(Value::as_str);
+            text("event") == Some("lost") && text("grant") == Some(grant)
+        })
     }
 }
 

@@ -114,17 +114,20 @@ impl<'a> Trial<'a> {
                 wait,
                 extend,
                 release,
+                tokens,
                 unknown_grant,
                 unknown_kind,
                 owners,
                 concurrency,
                 many,
+                names,
                 cancel,
                 owner_moves,
                 block,
                 expiry,
                 late_extend,
                 late_release,
+                notice,
                 loss,
                 kill,
                 load,
@@ -312,7 +315,7 @@ impl<'a> Trial<'a> {
         });
         match self.kind.as_str() {
             "multi" => {
-                request["locks"] = json!([lock]);
+                request["locks"] = json!([lock, beside(lock)]);
                 request.as_object_mut().expect("an object").remove("lock");
             }
             "semaphore" | "permits" => request["permits"] = json!(1),
@@ -355,6 +358,11 @@ impl<'a> Trial<'a> {
             self.wrong.append(&mut raw.wrong);
         }
     }
+}
+
+/// The other name that is asked for with a lock's own where a kind takes several at once.
+fn beside(lock: &str) -> String {
+    format!("{lock}-beside")
 }
 
 /// The first three, and how many there are.

@@ -21,8 +21,9 @@ pub(super) const STEPS: &[Rule] = &[
     ),
     (
         "acquire",
-        "grants a free lock, with a name for the grant; token and age are numbers where they are given",
-        "answer {\"id\":…,\"ok\":{\"grant\":\"…\"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent",
+        "grants a free lock, with a name for the grant; token, age and stamps are numbers where they are given, and no stamp lies before the request or after its answer",
+        "answer {\"id\":…,\"ok\":{\"grant\":\"…\"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent, \
+     sent_mono_ns and returned_mono_ns nanoseconds by CLOCK_MONOTONIC of this machine",
         "acquire",
     ),
     (
@@ -56,6 +57,12 @@ pub(super) const STEPS: &[Rule] = &[
         "release",
     ),
     (
+        "tokens",
+        "gives each grant of a fenced lock a token that is greater than all before it",
+        "hand on the token that the library got from the server with the grant, or do not call the kind `fenced`",
+        "kinds",
+    ),
+    (
         "unknown grant",
         "answers `not_held` or `failed` to a grant that it never gave",
         "look the grant up, and do not end when it is not there",
@@ -84,6 +91,12 @@ pub(super) const STEPS: &[Rule] = &[
         "grants twenty free locks that are asked for at once, each with a grant of its own",
         "guard what requests share, above all standard output: a line is written whole",
         "lines",
+    ),
+    (
+        "several names",
+        "has each of the `locks` of a `multi` until it is released, and refuses what names one of them",
+        "lock every name in `locks`, and release every one",
+        "kinds",
     ),
     (
         "cancel",
@@ -122,6 +135,12 @@ pub(super) const STEPS: &[Rule] = &[
         "release",
     ),
     (
+        "notice",
+        "says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew",
+        "print {\"event\":\"lost\",\"grant\":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features",
+        "events",
+    ),
+    (
         "loss",
         "a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend",
         "print {\"event\":\"lost\",\"grant\":…} when the library finds the lock gone, and do not create it anew",
@@ -135,8 +154,8 @@ pub(super) const STEPS: &[Rule] = &[
     ),
     (
         "load",
-        "runs a closed loop by itself and gives cycles and histograms, or answers `failed`",
-        "answer `failed` if the driver does not offer load; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64",
+        "runs a closed loop by itself and gives cycles and histograms, or answers `failed` if the features do not list load",
+        "take `load` out of the features and answer `failed` if the driver does not offer it; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64",
         "load",
     ),
     (
