@@ -121,7 +121,11 @@ fn assert_paragraphs(report: &Value) {
 #[test]
 fn our_own_drivers_conform() {
     let locklab = env!("CARGO_BIN_EXE_locklab");
-    for subject in ["lock-core:reentrant", "baseline:set-nx-px"] {
+    for subject in [
+        "lock-core:reentrant",
+        "lock-core:read",
+        "baseline:set-nx-px",
+    ] {
         let (code, broken, report) = conform(&format!("{locklab} driver {subject}"), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{subject}: {report:#}");
     }

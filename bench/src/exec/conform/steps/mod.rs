@@ -29,6 +29,19 @@ const WATCHDOG_MAX_MS: u64 = 6_000;
 /// Clocks and schedulers may be so far off.
 const SLACK: Duration = Duration::from_millis(150);
 
+/// The steps in which another client is to be kept from a lock.
+const OF_ONE_HOLDER: [&str; 9] = [
+    "busy",
+    "wait",
+    "extend",
+    "concurrency",
+    "cancel",
+    "expiry",
+    "late extend",
+    "late release",
+    "loss",
+];
+
 /// What a step found: kept, with a remark; or what is wrong.
 type Found = Result<String, String>;
 
@@ -94,7 +107,10 @@ impl<'a> Trial<'a> {
         macro_rules! steps {
             ($($try:ident),*) => {
                 $(let rule = rules.next().expect("a rule for each step");
-                let found = self.$try().await.map_err(Into::into);
+                let found = match self.shares(rule.0) {
+                    true => not_asked("several clients may have a lock of the kind read at once"),
+                    false => self.$try().await.map_err(Into::into),
+                };
                 self.note(*rule, found, &mut report);)*
             };
         }
@@ -181,6 +197,11 @@ impl<'a> Trial<'a> {
             true => Ok(()),
             false => not_asked(&format!("the feature {feature} is not listed")).map(drop),
         }
+    }
+
+    /// Whether a step is about a lock that one client has alone, and the kind is another.
+    fn shares(&self, step: &str) -> bool {
+        self.kind == "read" && OF_ONE_HOLDER.contains(&step)
     }
 
     /// A driver that lists no features is asked all the same.
