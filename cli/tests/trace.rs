@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::process::Stdio;
+
+use lock_core::Kind;
 use serde_json::Value;
-use support::{Server, code, run, stderr, stdout};
+use support::{Server, code, locklab, run, stderr, stdout};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -71,6 +74,49 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     find("release", "waiter", "acquire");
     find("last release", "waiter", "release");
     assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+}
+
+#[test]
+fn a_trace_of_every_kind_shows_a_wait() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let list = json(&stdout(&run(
+        dir.path(),
+        &["list", "subjects", "lock-core", "--json"],
+    )));
+    let items = list["items"].as_array().unwrap().iter();
+    let names = items.filter_map(|item| item["name"].as_str()?.strip_prefix("lock-core:"));
+    let kinds: Vec<Kind> = names.filter_map(|name| name.parse().ok()).collect();
+    assert_eq!(kinds, Kind::ALL);
+    let traces = kinds.into_iter().map(|kind| {
+        let url = match kind {
+            Kind::Redlock => format!("redlock://127.0.0.1:{}", server.port),
+            _ => server.url(),
+        };
+        let mut command = locklab(dir.path());
+        command.args(["trace", &url, "--json", "--kind", kind.name()]);
+        let (out, err) = (Stdio::piped(), Stdio::piped());
+        (kind, command.stdout(out).stderr(err).spawn().unwrap())
+    });
+    // All at once: each waits for a renewal.
+    for (kind, child) in traces.collect::<Vec<_>>() {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 0, "{kind}: {}", stderr(&output));
+        let trace = json(&stdout(&output));
+        let held = match kind {
+            Kind::Read => "write",
+            kind => kind.name(),
+        };
+        assert_eq!(trace["holder_kind"], held);
+        let events = trace["events"].as_array().unwrap();
+        let has = |step: &str, client: &str| {
+            let of = |event: &&Value| event["step"] == step && event["client"] == client;
+            events.iter().any(|event| of(&event))
+        };
+        assert!(has("wait", "waiter"), "{kind}: {trace}");
+        assert!(has("last release", "waiter"), "{kind}: {trace}");
+        assert!(!has("last release", "holder"), "{kind}: {trace}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379
     target: String,
-    /// The kind of lock [default: reentrant; redlock on redlock:// targets]
+    /// The kind of lock; of `read`, a reader that waits for a writer [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
     /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
@@ -96,6 +96,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let target = crate::args::target(&options.target)?;
     super::target::allow(&options.target, options.mine.yes_this_is_mine)?;
     let kind = kind_of(options.kind, &target)?;
+    // Readers share, so one waits only for a writer.
+    let held = match kind.is_shared() {
+        true => Kind::Write,
+        false => kind,
+    };
     let record = Record::default();
     record.begin("acquire");
     let began = Instant::now();
@@ -115,7 +120,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         true => None,
         false => Some(holder.monitor(calls.listener()).await),
     };
-    let lived = live(&holder, &waiter, kind, &name, &record).await;
+    let lived = live((&holder, held), (&waiter, kind), &name, &record).await;
     holder.close().await;
     waiter.close().await;
     lived?;
@@ -137,10 +142,16 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let all = || said.iter().zip(&inner);
     let events = all().map(|(said, inner)| as_json(said, inner.as_deref(), began));
     let document = json!({
-        "schema": 1, "target": target.to_string(), "kind": kind.name(), "name": name, "events": events.collect::<Vec<_>>(),
+        "schema": 1, "target": target.to_string(), "kind": kind.name(), "holder_kind": held.name(), "name": name,
+        "events": events.collect::<Vec<_>>(),
     });
     terminal.answer(&document, || {
         let mut text = format!("{kind} lock {name} at {target}\n");
+        if held != kind {
+            text.push_str(&format!(
+                "held as a {held} lock, since readers do not wait for each other\n"
+            ));
+        }
         let mut step = "";
         for (said, inner) in all() {
             if said.step != step {
@@ -157,13 +168,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 
 /// A lock's life: acquired, waited for, renewed, released to the waiter, released.
 async fn live(
-    holder: &Client,
-    waiter: &Client,
-    kind: Kind,
+    (holder, held): (&Client, Kind),
+    (waiter, kind): (&Client, Kind),
     name: &str,
     record: &Record,
 ) -> anyhow::Result<()> {
-    let ours = holder.lock(kind, name).map_err(exit::usage)?;
+    let ours = holder.lock(held, name).map_err(exit::usage)?;
     let theirs = waiter.lock(kind, name).map_err(exit::usage)?;
     let renewed = Acquire::default()
         .wait(Wait::AtMost(PATIENCE))
