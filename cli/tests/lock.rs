@@ -3,11 +3,14 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::{Server, code, locklab, run, stderr, stdout, until};
+use support::{
+    Pty, Server, code, in_a_session, locklab, run, signal, stderr, stdout, until, until_it_took,
+};
 
 #[test]
 fn the_exit_code_is_the_commands_own_and_the_lock_is_free_afterwards() {
@@ -150,6 +153,40 @@ fn a_lock_on_too_few_replicas_is_asked_for_again_until_the_wait_is_over() {
     replica.cli(&["REPLICAOF", "127.0.0.1", &server.port.to_string()]);
     let output = waiting.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn ctrl_c_comes_to_the_command_once_with_a_terminal_and_without() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let script = "trap 'echo INT' INT; trap 'kill $!; exit 5' TERM; sleep 60 & echo ready; while :; do wait; done";
+    for with_terminal in [true, false] {
+        let mut command = locklab(dir.path());
+        command.args(["lock", &server.url(), "orders", "--", "sh", "-c", script]);
+        command.stdout(Stdio::piped());
+        let pty = with_terminal.then(|| Pty::of(&mut command));
+        if pty.is_none() {
+            in_a_session(&mut command);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut line = || lines.next().map(|line| line.unwrap());
+        assert_eq!(line().as_deref(), Some("ready"));
+        match &pty {
+            Some(pty) => {
+                // Two that come at once would be one.
+                signal(&child, Signal::SIGSTOP);
+                pty.type_in(b"\x03");
+            }
+            None => signal(&child, Signal::SIGINT),
+        }
+        assert_eq!(line().as_deref(), Some("INT"), "{with_terminal}");
+        signal(&child, Signal::SIGCONT);
+        until_it_took(&child, Signal::SIGINT);
+        signal(&child, Signal::SIGTERM);
+        assert_eq!(line(), None, "once, {with_terminal}");
+        assert_eq!(child.wait().unwrap().code(), Some(5));
+    }
 }
 
 #[test]

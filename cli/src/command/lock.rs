@@ -1,5 +1,6 @@
 //! `locklab lock`: runs a command while a lock is held, as flock(1) does for files.
 
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use lock_core::{
     Target, TopologyKind, Wait,
 };
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -116,7 +117,10 @@ async fn hold_and_run(
         tokio::select! {
             status = child.wait() => break Ok(status?),
             reason = guard.lost() => break Err(reason),
-            forwarded = signals.next() => forward(&child, forwarded),
+            signal = signals.next() => match signal {
+                Signal::SIGINT if had_from_terminal(&child) => {}
+                other => forward(&child, other),
+            },
         }
     };
     match ended {
@@ -239,11 +243,28 @@ async fn end(child: &mut Child, grace: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a Ctrl-C at the terminal was the command's own, too: the terminal sends it to its whole foreground group. A second one may mean
+/// "end at once" to it.
+fn had_from_terminal(child: &Child) -> bool {
+    let foreground = File::open("/dev/tty").map(tcgetpgrp);
+    let Ok(Ok(foreground)) = foreground else {
+        return false;
+    };
+    let command = pid_of(child).and_then(|pid| getpgid(Some(pid)).ok());
+    foreground == getpgrp() && command == Some(foreground)
+}
+
 fn forward(child: &Child, signal: Signal) {
-    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+    if let Some(pid) = pid_of(child) {
         // It may have ended in between.
-        let _ = kill(Pid::from_raw(pid), signal);
+        let _ = kill(pid, signal);
     }
+}
+
+/// Of a command that was not waited for yet.
+fn pid_of(child: &Child) -> Option<Pid> {
+    let pid = i32::try_from(child.id()?).ok()?;
+    Some(Pid::from_raw(pid))
 }
 
 /// Signals that are passed on, so that the command can end and the lock be released after it.

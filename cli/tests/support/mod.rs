@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -127,6 +128,68 @@ fn die_with_us(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// A terminal of a command's own, in the foreground of which the command is as a shell would start it.
+pub struct Pty {
+    master: OwnedFd,
+    _slave: OwnedFd,
+}
+
+impl Pty {
+    pub fn of(command: &mut Command) -> Self {
+        let pty = nix::pty::openpty(None, None).expect("a terminal");
+        let slave = pty.slave.as_raw_fd();
+        in_a_session(command);
+        // SAFETY: ioctl is async-signal-safe and touches only the child.
+        unsafe {
+            command.pre_exec(
+                move || match nix::libc::ioctl(slave, nix::libc::TIOCSCTTY, 0) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                },
+            );
+        }
+        Pty {
+            master: pty.master,
+            _slave: pty.slave,
+        }
+    }
+
+    pub fn type_in(&self, keys: &[u8]) {
+        nix::unistd::write(&self.master, keys).expect("the terminal takes it");
+    }
+}
+
+/// Starts a command without a terminal, whatever the test has.
+pub fn in_a_session(command: &mut Command) {
+    // SAFETY: setsid is async-signal-safe and touches only the child.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            Ok(())
+        });
+    }
+}
+
+/// Waits until a process that the test started catches a signal.
+pub fn until_it_catches(child: &Child, signal: nix::sys::signal::Signal) {
+    until("it listens for the signal", || {
+        is_among("SigCgt:", child, signal)
+    });
+}
+
+/// Waits until a process that the test started has no such signal to take any more.
+pub fn until_it_took(child: &Child, signal: nix::sys::signal::Signal) {
+    until("it took the signal", || !is_among("ShdPnd:", child, signal));
+}
+
+fn is_among(signals: &str, child: &Child, signal: nix::sys::signal::Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let status = status.expect("its status");
+    let mask = status.lines().find_map(|line| line.strip_prefix(signals));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.expect("a mask") >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Processes that live below a directory, or in the memory that `locklab` of this number gives its servers.
