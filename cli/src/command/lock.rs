@@ -47,7 +47,8 @@ pub(crate) struct Options {
     /// Exit code when the lock is not acquired in time
     #[arg(long, default_value_t = exit::NOT_ACQUIRED, value_name = "N")]
     conflict_exit_code: u8,
-    /// The command and its arguments
+    /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a shell line, write `exec` before
+    /// the program that is to have them
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
