@@ -1,8 +1,41 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks for an orderly end, a second Ctrl-C or SIGTERM ends at once.
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit;
+
+/// SIGHUP: the terminal is gone. Where it was ignored when this process began, as nohup has it, it stays so, for commands that are started, too.
+pub(crate) struct HangUp(Option<Signal>);
+
+impl HangUp {
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(HangUp(match ignores_hang_up() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        }))
+    }
+
+    /// Completes when it comes.
+    pub(crate) async fn recv(&mut self) {
+        match &mut self.0 {
+            Some(signal) => {
+                signal.recv().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// As /proc says; elsewhere nobody can tell.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The first signal, as the lowest bit.
+    mask.is_some_and(|mask| mask & 1 != 0)
+}
 
 /// Whether the user wants to end. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -12,19 +45,22 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     /// Listens from now on. The first signal asks for an orderly end: faults are healed, servers stopped, what was measured is kept.
-    /// The second exits at once; the servers' parent-death signal and the reaper then do the rest.
+    /// The second exits at once; the servers' parent-death signal and the reaper then do the rest. SIGHUP is none of these two: one that
+    /// closes a terminal has it from the terminal and from its shell.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = HangUp::listen()?;
         let (tell, wanted) = watch::channel(false);
         tokio::spawn(async move {
-            for count in 0.. {
+            let mut count = 0;
+            loop {
                 tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => count += 1,
+                    _ = terminate.recv() => count += 1,
+                    () = hang_up.recv() => {}
                 }
-                if count > 0 {
+                if count > 1 {
                     end_now();
                 }
                 let _ = tell.send(true);

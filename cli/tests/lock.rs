@@ -9,7 +9,8 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::{
-    Pty, Server, code, in_a_session, locklab, run, signal, stderr, stdout, until, until_it_took,
+    Pty, Server, code, in_a_session, locklab, run, signal, stderr, stdout, until, until_it_catches,
+    until_it_took,
 };
 
 #[test]
@@ -187,6 +188,27 @@ fn ctrl_c_comes_to_the_command_once_with_a_terminal_and_without() {
         assert_eq!(line(), None, "once, {with_terminal}");
         assert_eq!(child.wait().unwrap().code(), Some(5));
     }
+}
+
+#[test]
+fn an_interrupt_while_it_connects_is_130() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    kill(Pid::from_raw(server.pid()), Signal::SIGSTOP).unwrap();
+    let child = locklab(dir.path())
+        .args(["lock", &server.url(), "orders", "--", "true"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_it_catches(&child, Signal::SIGINT);
+    signal(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("interrupted"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod support;
 use std::process::Stdio;
 
 use lock_core::Kind;
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Server, code, locklab, run, stderr, stdout};
+use support::{Server, code, locklab, run, signal, stderr, stdout, until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -116,6 +117,28 @@ fn a_trace_of_every_kind_shows_a_wait() {
         assert!(has("wait", "waiter"), "{kind}: {trace}");
         assert!(has("last release", "waiter"), "{kind}: {trace}");
         assert!(!has("last release", "holder"), "{kind}: {trace}");
+    }
+}
+
+#[test]
+fn an_interrupted_trace_gives_back_what_it_holds() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    for kind in ["reentrant", "fenced"] {
+        let child = locklab(dir.path())
+            .args(["trace", &server.url(), "--kind", kind])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("its lock is held", || {
+            server.cli(&["KEYS", "locklab:trace:*"]) != ""
+        });
+        signal(&child, Signal::SIGINT);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 130, "{kind}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("interrupted"), "{said}");
+        assert_eq!(server.cli(&["KEYS", "locklab:trace:*"]), "");
     }
 }
 

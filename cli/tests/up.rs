@@ -4,15 +4,20 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, Signal};
 use support::{code, locklab, processes_of, run, signal, stderr, stdout, until};
 
 /// Starts `up` and reads the first line of its standard output.
 fn up(dir: &Path, args: &[&str]) -> (Child, String) {
-    let mut child = locklab(dir)
+    up_by(locklab(dir), dir, args)
+}
+
+fn up_by(mut locklab: Command, dir: &Path, args: &[&str]) -> (Child, String) {
+    let mut child = locklab
         .arg("up")
         .args(args)
         .args(["--out", "servers"])
@@ -62,6 +67,31 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
         dir.path().join("servers/logs/n1.log").is_file(),
         "logs are kept"
     );
+}
+
+#[test]
+fn the_end_of_its_terminal_is_as_ctrl_c_unless_nohup_was_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, _) = up(dir.path(), &["single"]);
+    signal(&child, Signal::SIGHUP);
+    signal(&child, Signal::SIGHUP);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
+
+    let mut ignores = locklab(dir.path());
+    // SAFETY: sigaction is async-signal-safe and touches only the child.
+    unsafe {
+        ignores.pre_exec(|| {
+            nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigIgn)?;
+            Ok(())
+        });
+    }
+    let (mut child, url) = up_by(ignores, dir.path(), &["single"]);
+    signal(&child, Signal::SIGHUP);
+    let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    signal(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{duration, lasting};
+use crate::cancel::HangUp;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -61,16 +62,16 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     let target = crate::args::target(&options.target)?;
     let kind = kind_of(options.kind, &target)?;
-    let client = Client::connect(
-        &target,
-        ClientOptions::default().durability(options.durability),
-    )
-    .await
-    .map_err(crate::args::unconnected)?;
+    let mut signals = Signals::listen()?;
+    let durable = ClientOptions::default().durability(options.durability);
+    let client = tokio::select! {
+        client = Client::connect(&target, durable) => client.map_err(crate::args::unconnected)?,
+        _ = signals.next() => return Err(exit::interrupted("interrupted while connecting")),
+    };
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }
-    let code = hold_and_run(&options, &client, kind, terminal).await;
+    let code = hold_and_run(&options, &client, kind, &mut signals, terminal).await;
     client.close().await;
     code
 }
@@ -79,10 +80,10 @@ async fn hold_and_run(
     options: &Options,
     client: &Client,
     kind: Kind,
+    signals: &mut Signals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, &options.name).map_err(exit::usage)?;
-    let mut signals = Signals::listen()?;
     let acquired = tokio::select! {
         acquired = acquire(&lock, options, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
@@ -272,7 +273,7 @@ fn pid_of(child: &Child) -> Option<Pid> {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
+    hang_up: HangUp,
 }
 
 impl Signals {
@@ -280,7 +281,7 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hang_up: HangUp::listen()?,
         })
     }
 
@@ -288,7 +289,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.terminate.recv() => Signal::SIGTERM,
-            _ = self.hang_up.recv() => Signal::SIGHUP,
+            () = self.hang_up.recv() => Signal::SIGHUP,
         }
     }
 }

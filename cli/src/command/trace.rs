@@ -13,7 +13,8 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::Mine;
+use crate::args::{Mine, unconnected};
+use crate::cancel::Cancel;
 use crate::command::lock::kind_of;
 use crate::command::trace::inner::Calls;
 use crate::exit;
@@ -101,6 +102,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         true => Kind::Write,
         false => kind,
     };
+    let cancel = Cancel::listen()?;
+    let interrupted = || exit::interrupted("interrupted before the trace was complete");
     let record = Record::default();
     record.begin("acquire");
     let began = Instant::now();
@@ -109,18 +112,29 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let connected = connected.poll_bound(PATIENCE).tracer(record.tracer(client));
         Client::connect(&target, connected)
     };
-    let holder = connect("holder").await.map_err(crate::args::unconnected)?;
-    let waiter = connect("waiter").await.map_err(crate::args::unconnected)?;
+    let calls = Calls::default();
+    let begun = async {
+        let holder = connect("holder").await.map_err(unconnected)?;
+        let waiter = connect("waiter").await.map_err(unconnected)?;
+        let monitor = match options.no_inner {
+            true => None,
+            false => Some(holder.monitor(calls.listener()).await),
+        };
+        anyhow::Ok((holder, waiter, monitor))
+    };
+    let (holder, waiter, monitor) = tokio::select! {
+        begun = begun => begun?,
+        () = cancel.wanted() => return Err(interrupted()),
+    };
     let name = match &options.name {
         Some(name) => name.clone(),
         None => format!("locklab:trace:{}", holder.id()),
     };
-    let calls = Calls::default();
-    let monitor = match options.no_inner {
-        true => None,
-        false => Some(holder.monitor(calls.listener()).await),
+    // What an interrupted one holds or waits for is given back when its clients close.
+    let lived = tokio::select! {
+        lived = live((&holder, held), (&waiter, kind), &name, &record) => lived,
+        () = cancel.wanted() => Err(interrupted()),
     };
-    let lived = live((&holder, held), (&waiter, kind), &name, &record).await;
     holder.close().await;
     waiter.close().await;
     lived?;
@@ -180,31 +194,29 @@ async fn live(
         .lease(Lease::Renewed);
     let guard = ours.acquire_with(renewed).await.map_err(refused)?;
     record.begin("wait");
-    let waiting = tokio::spawn(async move {
-        let fixed = Acquire::default().wait(Wait::AtMost(PATIENCE));
-        theirs.acquire_with(fixed.lease(Lease::Fixed(LEASE))).await
-    });
-    let subscribed = |event: &Traced| event.command.ends_with("SUBSCRIBE");
-    record.until("wait", subscribed).await;
-    // The look that follows the subscription.
-    tokio::time::sleep(LEASE / 20).await;
-    record.begin("renew");
-    // A server that does not know the script yet says so first.
-    let renewal = |event: &Traced| {
-        let extends = event.script.is_some_and(|name| name.starts_with("extend"));
-        extends
-            && !event
-                .reply
-                .as_deref()
-                .is_some_and(|reply| reply.starts_with("refused"))
+    let fixed = Acquire::default().wait(Wait::AtMost(PATIENCE));
+    let waiting = theirs.acquire_with(fixed.lease(Lease::Fixed(LEASE)));
+    let holding = async {
+        let subscribed = |event: &Traced| event.command.ends_with("SUBSCRIBE");
+        record.until("wait", subscribed).await;
+        // The look that follows the subscription.
+        tokio::time::sleep(LEASE / 20).await;
+        record.begin("renew");
+        // A server that does not know the script yet says so first.
+        let renewal = |event: &Traced| {
+            let extends = event.script.is_some_and(|name| name.starts_with("extend"));
+            extends
+                && !event
+                    .reply
+                    .as_deref()
+                    .is_some_and(|reply| reply.starts_with("refused"))
+        };
+        record.until("renew", renewal).await;
+        record.begin("release");
+        guard.release().await
     };
-    record.until("renew", renewal).await;
-    record.begin("release");
-    let released = guard.release().await;
-    let guard = waiting
-        .await
-        .map_err(anyhow::Error::new)?
-        .map_err(refused)?;
+    let (guard, released) = tokio::join!(waiting, holding);
+    let guard = guard.map_err(refused)?;
     record.begin("last release");
     released.map_err(refused)?;
     guard.release().await.map_err(refused)?;
