@@ -227,16 +227,14 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
 
 /// What a client that cannot be connected is to the user: wrong usage if what was asked for cannot work, else something missing.
 pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
-    if error.kind() == lock_core::ErrorKind::Invalid {
-        return crate::exit::usage(error);
+    // The node is named where it was dialled, too: once is enough. Several nodes are each named there alone.
+    let mut text = error.to_string();
+    if let Some(node) = error.node() {
+        text = text.replacen(&format!(": could not connect to {node}: "), ": ", 1);
     }
-    // The node is named where it was dialled, too: once is enough.
-    let text = error.to_string();
-    let dialled = text.split_once(": could not connect to ");
-    let said = dialled.and_then(|(head, dialled)| Some((head, dialled.split_once(": ")?.1)));
-    match said {
-        Some((head, cause)) => crate::exit::missing(format!("{head}: {cause}")),
-        None => crate::exit::missing(text),
+    match error.kind() {
+        lock_core::ErrorKind::Invalid => crate::exit::usage(text),
+        _ => crate::exit::missing(text),
     }
 }
 

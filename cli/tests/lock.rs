@@ -212,6 +212,53 @@ fn an_interrupt_while_it_connects_is_130() {
 }
 
 #[test]
+fn what_cannot_work_is_said_with_its_cause_and_remedy() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let (url, port) = (server.url(), server.port);
+    let (second, third) = (support::free_port(), support::free_port());
+    let masters = format!("redlock://127.0.0.1:{port},127.0.0.1:{second},127.0.0.1:{third}");
+    let nodes = [second, third].map(|port| format!("could not connect to 127.0.0.1:{port}: "));
+    let no_cluster = format!("redis-cluster://127.0.0.1:{port}");
+    let cases: &[(i32, &str, &[&str], &[&str])] = &[
+        (69, &masters, &["a"], &[&nodes[0], &nodes[1]]),
+        (
+            69,
+            &no_cluster,
+            &["a"],
+            &["cluster support disabled", "redis://"],
+        ),
+        (
+            75,
+            &url,
+            &["a", "--durability", "wait:all", "--wait", "50ms"],
+            &["?replicas=N"],
+        ),
+        (64, &url, &["a", "--wait", "-1s"], &["duration `-1s`"]),
+        (64, &url, &["a", "--lease", "-1s"], &["duration `-1s`"]),
+        (64, &url, &["a", "--grace", "-1s"], &["duration `-1s`"]),
+        (
+            64,
+            &url,
+            &["a", "--conflict-exit-code", "-1"],
+            &["-1 is not in 0..=255"],
+        ),
+    ];
+    for (exit, url, args, says) in cases {
+        let args = [&["lock", url], *args, &["--", "true"]].concat();
+        let output = run(dir.path(), &args);
+        let said = stderr(&output);
+        assert_eq!(code(&output), *exit, "{args:?}: {said}");
+        for part in *says {
+            assert!(said.contains(part), "{args:?} without {part}: {said}");
+        }
+    }
+    let output = run(dir.path(), &["list", "runs", "--newest", "-1"]);
+    assert_eq!(code(&output), 64);
+    assert!(stderr(&output).contains("-1 is not in"), "{output:?}");
+}
+
+#[test]
 fn json_is_refused_since_the_output_is_the_commands() {
     let dir = tempfile::tempdir().unwrap();
     let args = [

@@ -270,8 +270,8 @@ impl Client {
         match whole.split_slots() {
             None if self.inner.options.retag_names => Ok(whole),
             None => Err(format!(
-                "{why} or with one pair around a part of it, or let such names be put in braces as a whole \
-                 (retag_names)"
+                "{why} or with one pair around a part of it; a program may also have such names put in braces as a whole \
+                 (ClientOptions::retag_names)"
             )),
             Some(_) => Err(why),
         }

@@ -46,8 +46,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DATE", value_parser = date)]
     since: Option<String>,
     /// At most this many runs, the newest
-    #[arg(long, value_name = "N")]
-    newest: Option<usize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    newest: Option<u32>,
 }
 
 impl Options {
@@ -237,7 +237,7 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
             wanted.is_none_or(|outcome| item.outcome == *outcome)
         })
         .collect();
-    items.truncate(options.newest.unwrap_or(usize::MAX));
+    items.truncate(options.newest.map_or(usize::MAX, |newest| newest as usize));
     terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
         runs_text(&items)
     })?;

@@ -34,19 +34,30 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
     /// Longest wait for the lock [default: no limit]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     wait: Option<Duration>,
     /// A lease that is not renewed [default: renewed while the command runs]
-    #[arg(long, value_parser = lasting, value_name = "DURATION")]
+    #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
     lease: Option<Duration>,
     /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
     #[arg(long, default_value = "none", value_name = "HOW")]
     durability: Durability,
     /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this
-    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    #[arg(
+        long,
+        value_parser = duration,
+        default_value = "10s",
+        value_name = "DURATION",
+        allow_hyphen_values = true
+    )]
     grace: Duration,
     /// Exit code when the lock is not acquired in time
-    #[arg(long, default_value_t = exit::NOT_ACQUIRED, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = exit::NOT_ACQUIRED,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     conflict_exit_code: u8,
     /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a shell line, write `exec` before
     /// the program that is to have them

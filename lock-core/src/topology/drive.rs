@@ -244,7 +244,8 @@ async fn rest(pause: &mut Duration, deadline: Instant) {
 }
 
 fn out_of_time(reason: NodeError, attempt: u32) -> NodeError {
-    let message = format!("gave up after {attempt} attempts: {}", reason.message);
+    // How many attempts there were is said with the lock, of which this may be a part.
+    let message = format!("gave up: {}", reason.message);
     surface(NodeError { message, ..reason }, attempt)
 }
 

@@ -109,7 +109,7 @@ pub(super) async fn all(
     };
     if count == 0 {
         let why = "acknowledgements of replicas are asked for, and no replica was ever seen; where there are some, give their \
-            number (ClientOptions::replicas)";
+            number (`?replicas=N` in the URL, or ClientOptions::replicas)";
         return Err(Answer::refused(UNREPLICATED, why));
     }
     Ok(count)

@@ -79,6 +79,21 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
     false
 }
 
+/// Why answers make no map: as the server says, or because nothing has slots.
+fn refusal(answers: &[redis::Value]) -> String {
+    match answers.first() {
+        Some(redis::Value::ServerError(error)) => {
+            let details = error.details().unwrap_or_default();
+            let remedy = match details.contains("cluster support disabled") {
+                true => "; a single server's URL begins with redis://",
+                false => "",
+            };
+            format!("{} {details}{remedy}", error.code())
+        }
+        _ => "no master has any".to_owned(),
+    }
+}
+
 #[async_trait]
 impl Route for Cluster {
     fn owner(&self, request: &Request) -> Option<Arc<Node>> {
@@ -141,6 +156,8 @@ struct State {
     map: RwLock<Arc<Map>>,
     members: Mutex<Members>,
     refresh: Refresh,
+    /// Why the last look at the map found none.
+    why_none: Mutex<Option<String>>,
     turns: AtomicUsize,
     version: watch::Sender<u64>,
     closed: Flag,
@@ -170,6 +187,7 @@ impl State {
             map: RwLock::new(Arc::new(empty)),
             members: Mutex::default(),
             refresh: Refresh::new(HOLD_OFF),
+            why_none: Mutex::default(),
             turns: AtomicUsize::new(0),
             version: watch::Sender::new(0),
             closed: Flag::default(),
@@ -216,9 +234,14 @@ impl State {
         let asked = self.witnesses();
         let answers = asked.iter().map(|node| self.ask(node)).collect();
         let mut best: Option<View> = None;
-        hear(answers, GRACE, |view| {
-            let Some(view) = view else {
-                return Worth::Nothing;
+        let mut why_none = None;
+        hear(answers, GRACE, |answer| {
+            let view = match answer {
+                Ok(view) => view,
+                Err(why) => {
+                    why_none.get_or_insert(why);
+                    return Worth::Nothing;
+                }
             };
             if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
                 best = Some(view);
@@ -226,8 +249,9 @@ impl State {
             Worth::Good
         })
         .await;
-        if let Some(view) = best {
-            self.adopt(view);
+        match best {
+            Some(view) => self.adopt(view),
+            None => *self.why_none.lock() = why_none,
         }
     }
 
@@ -247,21 +271,28 @@ impl State {
             .collect()
     }
 
-    async fn ask(&self, node: &Arc<Node>) -> Option<View> {
+    /// What a node says of the map, or why it says nothing.
+    async fn ask(&self, node: &Arc<Node>) -> Result<View, String> {
         let deadline = Instant::now() + self.dialer.connect_timeout;
-        let lease = node.dialled(Purpose::Command, deadline).await.ok()?;
+        let lease = node.dialled(Purpose::Command, deadline).await;
+        let lease = lease.map_err(|error| error.message)?;
         let mut pipe = redis::pipe();
         for question in ["SLOTS", "INFO", "NODES"] {
             pipe.cmd("CLUSTER").arg(question);
         }
-        match timeout(self.dialer.response_timeout, lease.conn.pipeline(&pipe, 3)).await {
-            Ok(Ok(answers)) => View::read(&answers, &node.endpoint),
-            Ok(Err(_)) => None,
+        let limit = self.dialer.response_timeout;
+        let why = match timeout(limit, lease.conn.pipeline(&pipe, 3)).await {
+            Ok(Ok(answers)) => match View::read(&answers, &node.endpoint) {
+                Some(view) => return Ok(view),
+                None => refusal(&answers),
+            },
+            Ok(Err(error)) => error.to_string(),
             Err(_) => {
-                lease.conn.suspect(self.dialer.response_timeout);
-                None
+                lease.conn.suspect(limit);
+                format!("no answer within {limit:?}")
             }
-        }
+        };
+        Err(format!("{}: {why}", node.label))
     }
 
     fn adopt(&self, view: View) {
@@ -311,10 +342,12 @@ impl State {
     }
 
     fn unreached(&self) -> NodeError {
+        let why = self.why_none.lock().take().unwrap_or_else(|| {
+            let limit = self.dialer.connect_timeout;
+            format!("{} within {limit:?}", self.label())
+        });
         NodeError::local(format!(
-            "no node of the cluster answered CLUSTER SLOTS: {} within {:?}",
-            self.label(),
-            self.dialer.connect_timeout
+            "no node of the cluster answered CLUSTER SLOTS with its slots: {why}"
         ))
     }
 

@@ -66,4 +66,6 @@ async fn what_is_no_cluster_is_refused() {
         error.definite && error.message.contains("CLUSTER SLOTS"),
         "{error:?}"
     );
+    let reason = "cluster support disabled";
+    assert!(error.message.contains(reason), "{error:?}");
 }
