@@ -238,6 +238,21 @@ pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
     }
 }
 
+/// What a request for a lock that was not answered with one is to the user, where waiting longer would not have helped: as `unconnected`.
+pub(crate) fn refused(error: &lock_core::LockError, kind: lock_core::Kind) -> anyhow::Error {
+    let name = error.lock();
+    match (error.kind(), error.server_code()) {
+        (lock_core::ErrorKind::Invalid, _) => crate::exit::usage(error),
+        // In the server's words that is a line of a script, named by a hash.
+        (_, Some("WRONGTYPE")) => crate::exit::usage(format!(
+            "could not use {name} at {}: that key, or one that goes with it, holds something else than a lock of the kind {kind}; \
+             `redis-cli TYPE {name}` there says what; use another name",
+            error.node().unwrap_or("the server")
+        )),
+        _ => crate::exit::missing(error),
+    }
+}
+
 /// A share such as `10%`, from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let bad = || invalid("share", text, "10% or 0.1");

@@ -216,6 +216,7 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let (url, port) = (server.url(), server.port);
+    server.cli(&["SADD", "set", "x"]);
     let (second, third) = (support::free_port(), support::free_port());
     let masters = format!("redlock://127.0.0.1:{port},127.0.0.1:{second},127.0.0.1:{third}");
     let nodes = [second, third].map(|port| format!("could not connect to 127.0.0.1:{port}: "));
@@ -228,6 +229,13 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
             &["a"],
             &["cluster support disabled", "redis://"],
         ),
+        (
+            64,
+            &format!("{url}/99"),
+            &["a"],
+            &["DB index is out of range"],
+        ),
+        (64, &url, &["set"], &["TYPE set", "reentrant"]),
         (
             75,
             &url,
@@ -252,6 +260,7 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
         for part in *says {
             assert!(said.contains(part), "{args:?} without {part}: {said}");
         }
+        assert!(!said.contains("script"), "{said}");
     }
     let output = run(dir.path(), &["list", "runs", "--newest", "-1"]);
     assert_eq!(code(&output), 64);

@@ -143,6 +143,19 @@ fn an_interrupted_trace_gives_back_what_it_holds() {
 }
 
 #[test]
+fn a_name_that_cannot_be_traced_is_wrong_usage() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    server.cli(&["HSET", "held", "somebody-else:1", "1"]);
+    server.cli(&["SADD", "set", "x"]);
+    for (name, says) in [("held", "--name"), ("set", "TYPE set")] {
+        let output = run(dir.path(), &["trace", &server.url(), "--name", name]);
+        assert_eq!(code(&output), 64, "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_trace_is_readable_and_keeps_passwords_to_itself() {
     let server = Server::start();
     server.cli(&["CONFIG", "SET", "requirepass", "s3cret"]);

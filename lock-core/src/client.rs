@@ -128,8 +128,17 @@ impl Client {
             ),
         };
         let routes = topology::connect(target, &options, tls).await;
-        let routes = routes.map_err(|error| {
-            LockError::at_node(ErrorKind::Failed, ACTION, &target.to_string(), error)
+        let routes = routes.map_err(|mut error| {
+            let kind = match error.message.contains("DB index is out of range") {
+                true => {
+                    let known =
+                        "; a server has those from 0 to one less than CONFIG GET databases says";
+                    error.message.push_str(known);
+                    ErrorKind::Invalid
+                }
+                false => ErrorKind::Failed,
+            };
+            LockError::at_node(kind, ACTION, &target.to_string(), error)
         })?;
         if routes.is_empty() || routes.len() > MOST_MASTERS {
             let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());

@@ -101,7 +101,7 @@ async fn hold_and_run(
     };
     let guard = match acquired {
         Ok(guard) => guard,
-        Err(error) => return not_acquired(options, &error, terminal),
+        Err(error) => return not_acquired(options, kind, &error, terminal),
     };
 
     let mut command = Command::new(&options.command[0]);
@@ -205,14 +205,18 @@ pub(super) fn kind_of(asked: Option<Kind>, target: &Target) -> anyhow::Result<Ki
     }
 }
 
-fn not_acquired(options: &Options, error: &LockError, terminal: &Terminal) -> anyhow::Result<u8> {
+fn not_acquired(
+    options: &Options,
+    kind: Kind,
+    error: &LockError,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
     match error.kind() {
         ErrorKind::Busy | ErrorKind::NotDurable => {
             terminal.warn(&error.to_string());
             Ok(options.conflict_exit_code)
         }
-        ErrorKind::Invalid => Err(exit::usage(error)),
-        _ => Err(exit::missing(error)),
+        _ => Err(crate::args::refused(error, kind)),
     }
 }
 

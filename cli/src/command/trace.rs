@@ -187,8 +187,9 @@ async fn live(
     name: &str,
     record: &Record,
 ) -> anyhow::Result<()> {
-    let ours = holder.lock(held, name).map_err(exit::usage)?;
-    let theirs = waiter.lock(kind, name).map_err(exit::usage)?;
+    let refused = |error| refused(error, kind);
+    let ours = holder.lock(held, name).map_err(refused)?;
+    let theirs = waiter.lock(kind, name).map_err(refused)?;
     let renewed = Acquire::default()
         .wait(Wait::AtMost(PATIENCE))
         .lease(Lease::Renewed);
@@ -223,10 +224,12 @@ async fn live(
     Ok(())
 }
 
-fn refused(error: LockError) -> anyhow::Error {
+fn refused(error: LockError, kind: Kind) -> anyhow::Error {
     match error.kind() {
-        lock_core::ErrorKind::Busy => exit::input(error),
-        _ => exit::missing(error),
+        lock_core::ErrorKind::Busy => exit::usage(format!(
+            "{error}; a trace needs a lock that nobody holds: give another --name, or none"
+        )),
+        _ => crate::args::refused(&error, kind),
     }
 }
 

@@ -285,7 +285,8 @@ async fn wanted(
             false => {
                 // Once for each connection: the same command after a write could not undo the write.
                 let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
-                probed(node, lease, wait, deadline, &probe).await?;
+                let probed = probed(node, lease, wait, deadline, &probe).await;
+                probed.map_err(too_old)?;
                 node.has_disk.set(true);
                 Ok(count + 1)
             }
@@ -294,6 +295,18 @@ async fn wanted(
             let all = replicas::all(node, lease, wait, deadline).await?;
             Ok(wait.replicas.of(all))
         }
+    }
+}
+
+/// A refusal of WAITAOF that says from which version on there is one.
+fn too_old(refused: Answer) -> Answer {
+    match refused {
+        Answer::Refused { code, message } if message.contains("unknown command") => {
+            let said = message.trim_end();
+            let message = format!("{said}; it needs Redis 7.2 or newer, or Valkey");
+            Answer::Refused { code, message }
+        }
+        other => other,
     }
 }
 
