@@ -77,8 +77,16 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
 }
 
+/// Keys that nothing would ever remove.
+fn endless(server: &Server) -> Vec<String> {
+    let keys = server.cli(&["KEYS", "*"]);
+    let mut keys: Vec<_> = keys.lines().map(str::to_owned).collect();
+    keys.retain(|key| server.cli(&["PTTL", key]) == "-1");
+    keys
+}
+
 #[test]
-fn a_trace_of_every_kind_shows_a_wait() {
+fn a_trace_of_every_kind_shows_a_wait_and_leaves_nothing() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let list = json(&stdout(&run(
@@ -118,6 +126,7 @@ fn a_trace_of_every_kind_shows_a_wait() {
         assert!(has("last release", "waiter"), "{kind}: {trace}");
         assert!(!has("last release", "holder"), "{kind}: {trace}");
     }
+    assert_eq!(endless(&server), Vec::<String>::new());
 }
 
 #[test]
@@ -140,6 +149,7 @@ fn an_interrupted_trace_gives_back_what_it_holds() {
         assert!(said.contains("interrupted"), "{said}");
         assert_eq!(server.cli(&["KEYS", "locklab:trace:*"]), "");
     }
+    assert_eq!(endless(&server), Vec::<String>::new());
 }
 
 #[test]

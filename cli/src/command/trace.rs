@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::args::{Mine, unconnected};
 use crate::cancel::Cancel;
 use crate::command::lock::kind_of;
+use crate::command::target::Servers;
 use crate::command::trace::inner::Calls;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     /// The kind of lock; of `read`, a reader that waits for a writer [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// The lock's name, which is the Redis key itself [default: one that nobody else uses]
+    /// The lock's name, which is the Redis key itself [default: one that nobody else uses, of which nothing stays]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -95,7 +96,7 @@ impl Record {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
-    super::target::allow(&options.target, options.mine.yes_this_is_mine)?;
+    let mut servers = Servers::of(&options.target, options.mine.yes_this_is_mine)?;
     let kind = kind_of(options.kind, &target)?;
     // Readers share, so one waits only for a writer.
     let held = match kind.is_shared() {
@@ -126,9 +127,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         begun = begun => begun?,
         () = cancel.wanted() => return Err(interrupted()),
     };
+    let prefix = format!("locklab:trace:{}:", holder.id());
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => format!("locklab:trace:{}", holder.id()),
+        None => format!("{prefix}lock"),
     };
     // What an interrupted one holds or waits for is given back when its clients close.
     let lived = tokio::select! {
@@ -137,6 +139,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     holder.close().await;
     waiter.close().await;
+    // Only a counter of tokens has no end of its own. That of a name that was asked for is not this trace's.
+    if options.name.is_none() && matches!(kind, Kind::Fenced | Kind::Queued) {
+        servers.remove_keys(&prefix, terminal).await;
+    }
     lived?;
     let mut said = std::mem::take(&mut record.lock().1);
     // An event is reported when its reply arrives; it belongs where it was sent.
