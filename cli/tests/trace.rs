@@ -220,6 +220,26 @@ fn a_trace_is_readable_and_keeps_passwords_to_itself() {
 }
 
 #[test]
+fn doctor_finds_the_valkey_that_servers_are_started_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let mut paths = std::env::split_paths(&path).map(|folder| folder.join("redis-server"));
+    let program = paths.find(|path| path.is_file()).expect("a server");
+    let output = locklab(dir.path())
+        .args(["doctor", "--json"])
+        .env("LOCKLAB_VALKEY_SERVER", &program)
+        .output()
+        .unwrap();
+    let report = json(&stdout(&output));
+    let findings = report["findings"].as_array().unwrap().iter();
+    let valkey = findings.filter(|finding| finding["what"] == "valkey-server");
+    let valkey: Vec<_> = valkey.collect();
+    let found = valkey[0]["found"].as_str().unwrap();
+    assert_eq!(valkey[0]["state"], "ok", "{report}");
+    assert!(found.contains(program.to_str().unwrap()), "{found}");
+}
+
+#[test]
 fn doctor_judges_a_servers_settings() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();

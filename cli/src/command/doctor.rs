@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use clap::Args;
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::{Server, Topology, TopologyKind};
 use serde::Serialize;
 
 use crate::command::survey;
@@ -38,10 +38,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         loopback(),
         cores(),
         open_files(),
-        optional(
-            "valkey-server",
-            "`server = \"valkey\"` in a topology needs it",
-        ),
+        valkey(),
         baseline(TopologyKind::Etcd),
         baseline(TopologyKind::ZooKeeper),
         baseline(TopologyKind::Mysql),
@@ -98,21 +95,33 @@ impl Finding {
 
 fn server() -> Finding {
     const WHAT: &str = "redis-server";
-    match cluster_config::Server::find("redis") {
-        Ok(server) => {
-            let tls = if server.has_tls() { "with" } else { "without" };
-            let path = server.path.display();
-            Finding::ok(WHAT, format!("{} at {path}, {tls} TLS", server.version))
-        }
+    match Server::find("redis") {
+        Ok(server) => here(WHAT, &server),
         Err(error) => Finding::new(WHAT, "missing", error.to_string())
             .remedy("`make setup` installs it, or: apt-get install redis-server"),
     }
 }
 
+fn valkey() -> Finding {
+    const WHAT: &str = "valkey-server";
+    match Server::find("valkey") {
+        Ok(server) => here(WHAT, &server),
+        Err(error) => Finding::new(WHAT, "optional", "not here").remedy(format!(
+            "optional: `server = \"valkey\"` in a topology needs it: {error}"
+        )),
+    }
+}
+
+fn here(what: &'static str, server: &Server) -> Finding {
+    let tls = if server.has_tls() { "with" } else { "without" };
+    let path = server.path.display();
+    Finding::ok(what, format!("{} at {path}, {tls} TLS", server.version))
+}
+
 /// The server of a system that locks are compared with.
 fn baseline(kind: TopologyKind) -> Finding {
     let what = kind.name();
-    match cluster_config::Server::of(&Topology::of(kind)) {
+    match Server::of(&Topology::of(kind)) {
         Ok(server) => {
             let (name, path) = (server.name(), server.path.display());
             Finding::ok(what, format!("{name} at {path}"))
