@@ -3,7 +3,9 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -154,6 +156,19 @@ fn a_lock_on_too_few_replicas_is_asked_for_again_until_the_wait_is_over() {
     replica.cli(&["REPLICAOF", "127.0.0.1", &server.port.to_string()]);
     let output = waiting.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn an_argument_may_be_any_file_name() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let output = locklab(dir.path())
+        .args(["lock", &server.url(), "orders", "--", "printf", "%s"])
+        .arg(OsStr::from_bytes(b"\xff\xfe"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(output.stdout, b"\xff\xfe");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `locklab lock`: runs a command while a lock is held, as flock(1) does for files.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -62,7 +63,7 @@ pub(crate) struct Options {
     /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a shell line, write `exec` before
     /// the program that is to have them
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -117,7 +118,7 @@ async fn hold_and_run(
         Err(error) => {
             // Nothing ran, so a lock that is lost by now has harmed nobody.
             let _ = release(guard, terminal).await;
-            terminal.warn(&format!("{}: {error}", options.command[0]));
+            terminal.warn(&format!("{}: {error}", options.command[0].display()));
             return Ok(if error.kind() == std::io::ErrorKind::NotFound {
                 exit::NOT_FOUND
             } else {
