@@ -213,10 +213,7 @@ mod tests {
     fn in_the_dark(dark: f64, lasts: bool) -> (Knee, Vec<f64>) {
         let mut search = Search::new(10.0, 1.0, 1e6, 100);
         let mut asked: Vec<f64> = Vec::new();
-        loop {
-            let Step::Measure { rate_per_s, .. } = search.next() else {
-                break;
-            };
+        while let Step::Measure { rate_per_s, .. } = search.next() {
             let again = asked.last() == Some(&rate_per_s);
             asked.push(rate_per_s);
             search.record(match rate_per_s {
