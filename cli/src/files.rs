@@ -5,8 +5,18 @@ use std::path::Path;
 /// The text of a file.
 pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, String> {
     let path = path.as_ref();
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))
+    let bytes =
+        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(before);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let (path, found) = (path.display(), rest.first().copied().unwrap_or_default());
+        format!(
+            "{path}:{line}:{column}: the byte 0x{found:02x} is no UTF-8; save the file as UTF-8"
+        )
+    })
 }
 
 /// Writes a file as a whole.
@@ -14,4 +24,19 @@ pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
     let path = path.as_ref();
     results::store::write_whole(path, bytes.as_ref())
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_no_text_is_told_its_place() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("x.toml");
+        std::fs::write(&path, b"name = \"x\"\nabout = \"\xc3\xa9\xff\"\n").expect("a file");
+        let error = read(&path).expect_err("a byte is no text");
+        let place = format!("{}:2:11: the byte 0xff", path.display());
+        assert!(error.starts_with(&place), "{error}");
+    }
 }

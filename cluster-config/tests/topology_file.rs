@@ -138,3 +138,25 @@ fn the_schema_in_the_repository_is_current() {
         "write it again with `LOCKLAB_BLESS=1 cargo test -p cluster-config --test topology_file`"
     );
 }
+
+#[test]
+fn a_count_is_told_the_bounds_of_its_kind() {
+    for (kind, key, found, allowed) in [
+        ("masters", "masters", "1000", "1 to 9"),
+        ("masters", "masters", "0", "1 to 9"),
+        ("cluster", "replicas", "-1", "0 to 5"),
+        ("sentinel", "replicas", "5000000000", "0 to 5"),
+        (
+            "sentinel",
+            "min-replicas-to-write",
+            "-1",
+            "from 0 to the number of replicas",
+        ),
+    ] {
+        let text = format!("[topology]\nkind = \"{kind}\"\n{key} = {found}\n");
+        let said = Topology::parse("x.toml", &text).unwrap_err().to_string();
+        let place = format!("x.toml:3:{}: {key} = {found}", key.len() + 4);
+        assert!(said.starts_with(&place) && said.contains(allowed), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}

@@ -14,7 +14,7 @@ use cluster_config::input::{Scalar, schema_of, without_defaults, word};
 use results::verdict::CLASSES;
 use schemars::JsonSchema;
 use serde::de::value::{self, StrDeserializer};
-use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::values::{self, Length, Range};
@@ -108,7 +108,8 @@ pub struct Lock {
     /// `none`, `wait:K`, `wait:majority`, `wait:all` or `waitaof:K`. Default none.
     #[serde(deserialize_with = "values::durability")]
     pub durability: String,
-    /// Permits of one acquire, for semaphores. Default 1.
+    /// Permits that there are, for semaphores. Default 1, or as many as `[load] workload` is about.
+    #[serde(deserialize_with = "values::count::<_, 1_000_000>")]
     pub permits: u32,
 }
 
@@ -127,19 +128,23 @@ impl Default for Lock {
     }
 }
 
+/// So many client processes a machine can have.
+pub(super) const CLIENTS_MAX: u32 = 100;
+
 /// What the clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = without_defaults)]
 #[serde(default, deny_unknown_fields)]
 pub struct Load {
     /// Client processes, each with its own connections and identity. Default 3.
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, deserialize_with = "values::count::<_, CLIENTS_MAX>")]
     pub clients: u32,
     /// Tasks per client. Default 1.
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, deserialize_with = "values::count::<_, 10_000>")]
     pub tasks: u32,
-    /// Lock names. Default 1.
-    #[serde(skip_serializing)]
+    /// Lock names. Default 1; where `workload` is given, as many as it has in a benchmark: one for each task that takes locks of its own, 1000
+    /// to choose from, and so on. It has never fewer than it needs.
+    #[serde(skip_serializing, deserialize_with = "values::count::<_, 10_000>")]
     pub locks: u32,
     /// What a task does over and over, by the name of a workload that connects no clients of its own: `contended`, `chain`, `herd`, `zipf`
     /// …; it says which locks are taken and in which order of steps, and `mix` where that is not given. Default: uniform.
@@ -165,8 +170,10 @@ pub struct Load {
     pub duration: Length,
     /// The load ends early, half a second after so many grants came since the last fault was injected and, where it has an end,
     /// healed. A slow machine gets the patience that a fast one does not need. Default: never.
+    #[serde(deserialize_with = "values::some_count::<_, 1_000_000>")]
     pub enough: Option<u32>,
     /// Kinds by weight, for locks with two sides. Default: the lock's kind.
+    #[serde(deserialize_with = "values::counts::<_, 1_000_000>")]
     pub mix: BTreeMap<String, u32>,
     /// Every holder extends by the full lease this often. Default: never.
     #[serde(rename(serialize = "extend_ns"))]
@@ -321,6 +328,7 @@ impl Default for RandomTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrawnOperation {
+    #[serde(deserialize_with = "values::count::<_, 100>")]
     /// One of the lock's kinds that one holder has alone.
     Kind,
     /// The lease: a third, all or twice of what the file says.
@@ -367,11 +375,7 @@ struct Weight(u32);
 
 impl<'de> Deserialize<'de> for Weight {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const ALLOWED: &str = "a whole number from 1 to 1000000";
-        match u32::deserialize(deserializer) {
-            Ok(weight @ 1..=1_000_000) => Ok(Self(weight)),
-            _ => Err(D::Error::custom(ALLOWED)),
-        }
+        values::count::<D, 1_000_000>(deserializer).map(Self)
     }
 }
 

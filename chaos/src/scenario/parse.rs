@@ -11,7 +11,7 @@ use toml::de::DeTable;
 use crate::audit::place;
 use crate::checkers::kinds::names;
 
-use super::file::{Audit, ExpectTable, File, Load, Lock};
+use super::file::{Audit, CLIENTS_MAX, ExpectTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
 use super::{Scenario, ScenarioErrors, default_subject, faults, random};
 
@@ -62,6 +62,10 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     lock(lock_section, &mut file.lock, topology.as_ref());
     load(load_section, &mut file.load);
     check_kinds(lock_section, load_section, &file.lock, &file.load);
+    if !sound(&["load", "clients"]) {
+        // Of a client by number nothing can be said then.
+        file.load.clients = CLIENTS_MAX;
+    }
     audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
     let list = top.get("faults").and_then(|list| list.get_ref().as_array());
@@ -130,8 +134,7 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
     if said("subject").is_none() {
         lock.subject = default_subject(kind).to_owned();
     } else if let Err(error) = bench::subjects::find(&lock.subject) {
-        let allowed = format!("a subject of this build: {error}");
-        require(section, "subject", false, allowed);
+        section.complain("subject", error.to_string());
     }
     if said("kind").is_some_and(|kind| !names().contains(&kind)) {
         let allowed = values::one_of_these(&lock.kind, names());
@@ -151,32 +154,20 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         section.complain(key.unwrap_or("kind"), problem);
     }
     at_least(section, "watchdog", lock.watchdog, values::LEASE_MIN);
-    count(section, "permits", lock.permits, 1_000_000);
 }
 
 fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
     if !audit.twin.is_empty()
         && let Err(error) = bench::subjects::find(&audit.twin)
     {
-        let allowed = format!("a subject of this build: {error}");
-        require(section, "twin", false, allowed);
+        section.complain("twin", format!("`twin`: {error}"));
     }
     let bounded = expect.expects_harm() || audit.inherent.is_empty();
     let allowed = "left out where `[expect]` expects nothing but `clean`";
     require(section, "inherent", bounded, allowed);
 }
 
-fn count(section: Section<'_>, key: &str, found: u32, high: u32) {
-    let allowed = format!("a whole number from 1 to {high}");
-    require(section, key, (1..=high).contains(&found), allowed);
-}
-
 fn load(section: Section<'_>, load: &mut Load) {
-    count(section, "clients", load.clients, CLIENTS_MAX);
-    load.clients = load.clients.clamp(1, CLIENTS_MAX);
-    count(section, "tasks", load.tasks, 10_000);
-    count(section, "locks", load.locks, 10_000);
-    count(section, "enough", load.enough.unwrap_or(1), 1_000_000);
     let workload = load.workload();
     if load.rate.is_some() && !workload.paced {
         let (name, paced) = (workload.name, bench::workload::names(|known| known.paced));
@@ -208,14 +199,10 @@ fn load(section: Section<'_>, load: &mut Load) {
             let allowed = values::one_of_these(kind, names());
             let problem = format!("`{kind}` is no kind of lock; allowed are {allowed}");
             mix.problems.add(key.span(), problem);
-        } else if let Some(weight) = load.mix.get(kind) {
-            count(mix, kind, *weight, 1_000_000);
         }
     }
     load.mix.retain(|kind, _| names().contains(&kind.as_str()));
 }
-
-const CLIENTS_MAX: u32 = 100;
 
 /// What the lock, its kinds and the protected resource ask of each other.
 fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock, load: &Load) {

@@ -68,8 +68,6 @@ pub(super) fn check(
     require(section, "faults", some, "at least one fault");
     require(section, "every", table.every.min_ns > 0, "more than 0");
     require(section, "for", table.r#for.min_ns > 0, "more than 0");
-    let at_once = (1..=100).contains(&table.at_once);
-    require(section, "at-once", at_once, "a whole number from 1 to 100");
     if table.every.min_ns + table.r#for.min_ns >= load.duration.ns() {
         let ends = load.duration.0;
         let problem = format!("the load ends after {ends:?}, before a first fault could be over");

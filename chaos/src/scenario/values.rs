@@ -2,12 +2,14 @@
 //!
 //! Every function answers with what is allowed when it does not understand; the reader of the file says where and what was found.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bench::subject::Durability;
 use bench::workload::Pace;
 use cluster_config::input::{nearest, one_of, word};
 use schemars::JsonSchema;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What is allowed where `found` is none of these.
@@ -97,20 +99,32 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let value: f64 = number.parse().map_err(|_| DURATION)?;
     let ns = (value * scale_ns).round();
     if !ns.is_finite() || ns > LONGEST_NS {
-        return Err("a duration of at most a year");
+        return Err(AT_MOST_A_YEAR);
     }
     Ok(Duration::from_nanos(ns as u64))
+}
+
+/// Also where more than a duration is allowed: what is in the way is the length.
+const AT_MOST_A_YEAR: &str = "a duration of at most a year (8760h)";
+
+/// What is allowed in place of a duration that was refused, where `others` are allowed besides.
+fn instead(refused: &'static str, others: &'static str) -> &'static str {
+    match refused == AT_MOST_A_YEAR {
+        true => refused,
+        false => others,
+    }
 }
 
 const RANGE: &str = "a duration such as `250ms`, `10s` or `2m`, or a range such as `20ms..60ms`";
 
 /// `5ms` or `20ms..60ms`.
 fn range(word: &str) -> Result<Range, &'static str> {
+    let refused = |why| instead(why, RANGE);
     let Some((min, max)) = word.split_once("..") else {
-        return duration(word).map(Range::constant).map_err(|_| RANGE);
+        return duration(word).map(Range::constant).map_err(refused);
     };
-    let min = duration(min.trim()).map_err(|_| RANGE)?;
-    let max = duration(max.trim()).map_err(|_| RANGE)?;
+    let min = duration(min.trim()).map_err(refused)?;
+    let max = duration(max.trim()).map_err(refused)?;
     if min > max {
         return Err("a range whose first duration is not longer than its second");
     }
@@ -125,9 +139,48 @@ pub(super) fn lease<'de, D: Deserializer<'de>>(
         "a duration such as `250ms`, `10s` or `2m` and at least 1ms, or `renewed`";
     word(deserializer, ALLOWED, |word| match duration(word) {
         Ok(lease) if lease >= LEASE_MIN => Ok(Some(Length(lease))),
-        _ if word == "renewed" => Ok(None),
-        _ => Err(ALLOWED),
+        Ok(_) => Err(ALLOWED),
+        Err(_) if word == "renewed" => Ok(None),
+        Err(why) => Err(instead(why, ALLOWED)),
     })
+}
+
+/// What is allowed for a number of something.
+fn up_to(high: u32) -> String {
+    format!("a whole number from 1 to {high}")
+}
+
+/// A number of something, from 1 to `HIGH`.
+pub(super) fn count<'de, D: Deserializer<'de>, const HIGH: u32>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from) {
+        Ok(count) if (1..=HIGH).contains(&count) => Ok(count),
+        _ => Err(D::Error::custom(up_to(HIGH))),
+    }
+}
+
+/// The same, where it may be left out.
+pub(super) fn some_count<'de, D: Deserializer<'de>, const HIGH: u32>(
+    from: D,
+) -> Result<Option<u32>, D::Error> {
+    match Option::<u32>::deserialize(from) {
+        Ok(None) => Ok(None),
+        Ok(Some(count)) if (1..=HIGH).contains(&count) => Ok(Some(count)),
+        _ => Err(D::Error::custom(up_to(HIGH))),
+    }
+}
+
+/// Numbers of something by name.
+pub(super) fn counts<'de, D: Deserializer<'de>, const HIGH: u32>(
+    from: D,
+) -> Result<BTreeMap<String, u32>, D::Error> {
+    struct Count<const HIGH: u32>(u32);
+    impl<'de, const HIGH: u32> Deserialize<'de> for Count<HIGH> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            count::<D, HIGH>(from).map(Self)
+        }
+    }
+    let counts = BTreeMap::<String, Count<HIGH>>::deserialize(from)?.into_iter();
+    Ok(counts.map(|(name, Count(count))| (name, count)).collect())
 }
 
 /// The name of a workload that runs in a scenario.
@@ -182,7 +235,7 @@ pub(crate) fn shift(word: &str) -> Result<i64, &'static str> {
         Some(rest) => (-1, rest),
         None => (1, word.strip_prefix('+').unwrap_or(word)),
     };
-    let length = duration(length).map_err(|_| SHIFT)?;
+    let length = duration(length).map_err(|why| instead(why, SHIFT))?;
     match i64::try_from(length.as_nanos()) {
         Ok(ns) if ns > 0 => Ok(sign * ns),
         _ => Err(SHIFT),

@@ -43,14 +43,29 @@ pub fn read_table<T: DeserializeOwned>(
         let span = error.span().unwrap_or(0..0);
         let mut path = Vec::new();
         let found = find(&whole, &span, &mut path);
-        let Some(value) = found.filter(|_| !path.is_empty()) else {
+        let Some(mut value) = found.filter(|_| !path.is_empty()) else {
             problems.add(span, error.message());
             return ReadTable {
                 value: None,
                 refused,
             };
         };
-        problems.add(span, complaint(error.message(), name, &path, value));
+        let mut message = error.message().to_owned();
+        let asked = |path: &[String], probe| asked_with::<T>(&whole, path, probe);
+        if message == "wanted string or table" {
+            // Of a word that it does not know, a choice says which it knows.
+            let probe = DeValue::String("".into());
+            message = asked(&path, probe).unwrap_or(message);
+        } else if let [list @ .., entry] = path.as_slice()
+            && entry.parse::<usize>().is_ok()
+            && let Some(wanted) = asked(list, DeValue::Boolean(true))
+            && wanted.contains(", expected struct ")
+        {
+            // A table is read from a list too, value by value: it was written as `[[load]]`.
+            (message, path) = (wanted, list.to_vec());
+            value = at(whole.get_ref(), &path);
+        }
+        problems.add(span, complaint(&message, name, &path, value));
         if value.is_some() {
             refused.push(path.clone());
         }
@@ -91,25 +106,48 @@ fn find<'a, 'i>(
     found.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
 }
 
+/// What is at the end of a path.
+fn at<'a, 'i>(value: &'a DeValue<'i>, path: &[String]) -> Option<&'a DeValue<'i>> {
+    path.iter().try_fold(value, |value, key| match value {
+        DeValue::Table(table) => table.get(key.as_str()).map(Spanned::get_ref),
+        DeValue::Array(list) => list.get(key.parse::<usize>().ok()?).map(Spanned::get_ref),
+        _ => None,
+    })
+}
+
+/// The same, to change it.
+fn at_mut<'a, 'i>(value: &'a mut DeValue<'i>, path: &[String]) -> Option<&'a mut DeValue<'i>> {
+    path.iter().try_fold(value, |value, key| match value {
+        DeValue::Table(table) => table.get_mut(key.as_str()).map(Spanned::get_mut),
+        DeValue::Array(list) => list
+            .get_mut(key.parse::<usize>().ok()?)
+            .map(Spanned::get_mut),
+        _ => None,
+    })
+}
+
+/// What is said of a file with another value at the end of a path.
+fn asked_with<'i, T: DeserializeOwned>(
+    whole: &Spanned<DeValue<'i>>,
+    path: &[String],
+    probe: DeValue<'i>,
+) -> Option<String> {
+    let mut whole = whole.clone();
+    *at_mut(whole.get_mut(), path)? = probe;
+    let read = T::deserialize(ValueDeserializer::from(whole));
+    read.err().map(|error| error.message().to_owned())
+}
+
 /// Takes what is at the end of a path that is not empty out of a value.
 fn remove(value: &mut DeValue<'_>, path: &[String]) {
-    let (first, rest) = path.split_first().expect("a place has a name");
-    match value {
-        DeValue::Table(table) if rest.is_empty() => drop(table.remove(first.as_str())),
-        DeValue::Table(table) => {
-            let inner = table.get_mut(first.as_str()).expect("it was found there");
-            remove(inner.get_mut(), rest);
-        }
-        DeValue::Array(list) => {
-            let index: usize = first.parse().expect("a place in a list is a number");
-            if rest.is_empty() {
-                let others = list.clone().into_iter().enumerate();
-                let others = others.filter(|(number, _)| *number != index);
-                *list = others.map(|(_, entry)| entry).collect();
-            } else {
-                let entry = list.get_mut(index).expect("it was found there");
-                remove(entry.get_mut(), rest);
-            }
+    let (last, parents) = path.split_last().expect("a place has a name");
+    match at_mut(value, parents) {
+        Some(DeValue::Table(table)) => drop(table.remove(last.as_str())),
+        Some(DeValue::Array(list)) => {
+            let index: usize = last.parse().expect("a place in a list is a number");
+            let others = list.clone().into_iter().enumerate();
+            let others = others.filter(|(number, _)| *number != index);
+            *list = others.map(|(_, entry)| entry).collect();
         }
         _ => {}
     }

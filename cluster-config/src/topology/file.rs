@@ -92,17 +92,24 @@ struct UserTable {
     rules: Option<String>,
 }
 
-/// A number of nodes.
+/// A number of nodes; how many are allowed depends on the kind.
 #[derive(Debug, Clone, Copy, JsonSchema)]
 #[schemars(inline)]
-struct Few(u32);
+struct Few(#[schemars(with = "u32")] i64);
 
 impl<'de> Deserialize<'de> for Few {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match u32::deserialize(deserializer) {
-            Ok(count @ 0..=99) => Ok(Few(count)),
-            _ => Err(D::Error::custom("a whole number from 0 to 99")),
+        match i64::deserialize(deserializer) {
+            Ok(count) => Ok(Few(count)),
+            Err(_) => Err(D::Error::custom("a whole number")),
         }
+    }
+}
+
+impl Few {
+    /// As near to it as a topology can count.
+    fn clamped(self) -> u32 {
+        u32::try_from(self.0.max(0)).unwrap_or(u32::MAX)
     }
 }
 
@@ -206,7 +213,7 @@ impl TopologyTable {
             .collect();
         let mut topology = Topology::of(self.kind?);
         topology.nodes.clone_from(&self.nodes);
-        self.counts(section, &mut topology);
+        let counted = self.counts(section, &mut topology);
         if self.acl == Some(false) && !users.is_empty() {
             section.complain(
                 "acl",
@@ -216,7 +223,9 @@ impl TopologyTable {
         let topology = Topology {
             config: self.config,
             persistence: self.persistence,
-            min_replicas_to_write: self.min_replicas_to_write.map_or(0, |few| few.0),
+            // With a wrong number of replicas nothing can be said of it.
+            min_replicas_to_write: (self.min_replicas_to_write.filter(|_| counted))
+                .map_or(0, Few::clamped),
             tls: self.tls.unwrap_or(false),
             acl: self.acl.unwrap_or(false),
             users,
@@ -233,11 +242,13 @@ impl TopologyTable {
             let span = span(&at, section, &node_sections, &user_sections);
             section.problems.add(span, message);
         }
-        sound.then_some(topology)
+        (counted && sound).then_some(topology)
     }
 
-    /// Counts that are given; where one is not, as many as nodes are described, if any are.
-    fn counts(&self, section: Section<'_>, topology: &mut Topology) {
+    /// Counts that are given; where one is not, as many as nodes are described, if any are. Whether the kind allows them all: one that it does
+    /// not allow is reported.
+    fn counts(&self, section: Section<'_>, topology: &mut Topology) -> bool {
+        let mut all_allowed = true;
         let applies = topology.kind.counts();
         let given = [
             ("replicas", self.replicas),
@@ -256,7 +267,7 @@ impl TopologyTable {
                 );
             }
         }
-        for Count { key, role, .. } in applies {
+        for known @ Count { key, role, .. } in applies {
             let described = topology.nodes.iter().filter(|node| node.role == *role);
             let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
             // The count is per master; masters come first.
@@ -266,10 +277,22 @@ impl TopologyTable {
             };
             let implied = (described > 0).then(|| described.div_ceil(masters));
             let mut given = given.iter().filter(|(known, _)| known == key);
-            if let Some(count) = given.find_map(|(_, count)| *count).or(implied) {
+            let given = given.find_map(|(_, count)| *count);
+            if let Some(problem) = given.and_then(|count| known.complaint(topology.kind, count)) {
+                section.complain(key, problem);
+                all_allowed = false;
+            } else if let Some(count) = given.map(|count| Few(count).clamped()).or(implied) {
                 *topology.number_mut(key) = count;
             }
         }
+        if let Some(Few(found @ ..0)) = self.min_replicas_to_write {
+            let problem = format!(
+                "min-replicas-to-write = {found}: allowed is a whole number from 0 to the number of replicas per master"
+            );
+            section.complain("min-replicas-to-write", problem);
+            all_allowed = false;
+        }
+        all_allowed
     }
 }
 

@@ -42,6 +42,18 @@ pub(super) struct Count {
     pub(super) allowed: RangeInclusive<u32>,
 }
 
+impl Count {
+    /// What is wrong with so many in a topology of this kind.
+    pub(super) fn complaint(&self, kind: TopologyKind, found: i64) -> Option<String> {
+        let (low, high) = (*self.allowed.start(), *self.allowed.end());
+        let allowed = (i64::from(low)..=i64::from(high)).contains(&found);
+        (!allowed).then(|| {
+            let key = self.key;
+            format!("{key} = {found} in a {kind} topology: allowed are {low} to {high}")
+        })
+    }
+}
+
 impl TopologyKind {
     /// Those of Redis: where locks of ours run.
     pub const REDIS: [TopologyKind; 4] = [

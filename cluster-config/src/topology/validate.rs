@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kind::Count;
 use super::{ContainerNetwork, Persistence, Topology, TopologyKind, node, user};
 use crate::{ClusterError, Role};
 
@@ -76,17 +75,10 @@ impl Topology {
 
     fn counts(&self, wrong: &mut Vec<(At, String)>) {
         let start = wrong.len();
-        for Count { key, allowed, .. } in self.kind.counts() {
-            let found = self.number(key);
-            if !allowed.contains(&found) {
-                let message = format!(
-                    "{key} = {found} in a {} topology: allowed are {} to {}",
-                    self.kind,
-                    allowed.start(),
-                    allowed.end()
-                );
-                wrong.push((At::Key(key), message));
-            }
+        for count in self.kind.counts() {
+            let found = i64::from(self.number(count.key));
+            let complaint = count.complaint(self.kind, found);
+            wrong.extend(complaint.map(|message| (At::Key(count.key), message)));
         }
         let replicas = match self.kind {
             TopologyKind::Single => 0,
