@@ -63,6 +63,11 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
             return Err(format!("{name} {}", lacking(feature, &lock.durability)));
         }
     }
+    let asks = scenario.load.kinds(&kind, &has.kinds);
+    asks.map_err(|why| {
+        let workload = scenario.load.workload().name;
+        format!("{name} cannot run the workload `{workload}`: {why}")
+    })?;
     let mut fitting = scenario.clone();
     fitting.lock.subject = subject.to_owned();
     fitting.lock.kind = kind;
@@ -489,6 +494,23 @@ mod tests {
             let why = kind(name, kinds).expect_err(name);
             assert!(why.contains(lacking), "{why}");
         }
+    }
+
+    #[test]
+    fn a_lock_without_the_kind_of_a_workload_is_not_tried_by_it() {
+        let fit = |workload: &str, kinds: &[&str]| {
+            let text = format!(
+                "name = \"x\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"exec:x\"\n[load]\nworkload = \"{workload}\"\n"
+            );
+            let asked = Scenario::parse("x.toml", &text).expect("a scenario");
+            fitted(&asked, "exec:x", &has(kinds, &["lost"]))
+        };
+        for workload in ["read-mostly", "multi", "semaphore"] {
+            let why = fit(workload, &["plain"]).expect_err(workload);
+            assert!(why.contains(&format!("workload `{workload}`")), "{why}");
+        }
+        assert!(fit("contended", &["plain"]).is_ok());
+        assert!(fit("read-mostly", &["plain", "read", "write"]).is_ok());
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Plan {
                     clients: silent.clients,
                     tasks: silent.tasks,
                     locks: silent.locks,
-                    mix: load.kinds(&kind),
+                    mix: (load.kinds(&kind, &[])).expect("checked when it was read"),
                     ..load.clone()
                 },
             },

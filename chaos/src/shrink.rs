@@ -162,6 +162,8 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     });
     let locks = plan.load.locks.len();
     let least = 1 + usize::from(plan.load.does.mix.contains_key("multi"));
+    let tasks = u32::try_from(plan.load.tasks()).unwrap_or(u32::MAX);
+    let least = least.max(plan.load.does.locks_for(tasks, Some(1)) as usize);
     let to = [least, locks / 2].map(|count| count.max(least));
     fewer("locks", locks, to, |plan, count| {
         plan.load.locks.truncate(count)

@@ -100,20 +100,6 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
     })
 }
 
-/// The workload of that name, for the load of a scenario.
-///
-/// # Errors
-/// As [`find`], and a workload that connects clients of its own: those of a scenario are processes that faults know by name.
-pub fn find_for_scenario(name: &str) -> Result<&'static Workload, SubjectError> {
-    match find(name)? {
-        workload if workload.connects() => Err(usage!(
-            "`{name}` connects clients of its own and runs only in a benchmark; a scenario takes {}",
-            names(|w| !w.connects())
-        )),
-        workload => Ok(workload),
-    }
-}
-
 /// The names of the workloads that fit, with commas between them.
 pub fn names(fit: impl Fn(&Workload) -> bool) -> String {
     let fit: Vec<&str> = WORKLOADS

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bench::recorded::{Owners, Protects};
-use bench::workload::Workload;
+use bench::workload::{Asks, Workload};
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
 use results::verdict::CLASSES;
@@ -214,15 +214,42 @@ impl Load {
         bench::workload::find(name).expect("checked when it was read")
     }
 
-    /// Kinds by weight, where the lock's own is `kind`.
-    pub(crate) fn kinds(&self, kind: &str) -> BTreeMap<String, u32> {
-        let asks = self.workload().asks;
-        if !self.mix.is_empty() {
-            return self.mix.clone();
+    /// How many lock names `tasks` tasks take, if so many are wished for: those of the workload, where one is named.
+    pub(crate) fn locks_for(&self, tasks: u32, wished: Option<u32>) -> u32 {
+        let workload = self.workload();
+        match self.workload {
+            Some(_) => (workload.locks(tasks, wished)).max(workload.asks.fewest_locks()),
+            None => wished.unwrap_or(1),
         }
-        // A lock of another kind than the workload is about was refused when the file was read.
-        let kind = asks.kind(kind, &[]).unwrap_or_else(|_| kind.to_owned());
-        asks.mix(&kind).into_iter().collect()
+    }
+
+    /// Kinds by weight that cycles ask for, of a lock whose own is `kind` (empty: its first) and that offers `offered` (empty: it says so only
+    /// when it is connected).
+    ///
+    /// # Errors
+    /// What the lock lacks, in a sentence about it.
+    pub(crate) fn kinds(
+        &self,
+        kind: &str,
+        offered: &[String],
+    ) -> Result<BTreeMap<String, u32>, String> {
+        let asks = self.workload().asks;
+        let lacks = |kind: &String| !offered.is_empty() && !offered.contains(kind);
+        let mix: BTreeMap<String, u32> = match asks {
+            _ if !self.mix.is_empty() => self.mix.clone(),
+            // Both sides are asked for by name, whichever kind is the lock's own.
+            Asks::Sides { .. } => asks.mix("").into_iter().collect(),
+            Asks::One => asks.mix(kind).into_iter().collect(),
+            _ => asks.mix(&asks.kind(kind, offered)?).into_iter().collect(),
+        };
+        let lacking = mix.keys().find(|kind| !kind.is_empty() && lacks(kind));
+        match lacking {
+            Some(kind) => Err(format!(
+                "it has no kind `{kind}`; it has {}",
+                offered.join(", ")
+            )),
+            None => Ok(mix),
+        }
     }
 }
 
@@ -301,6 +328,7 @@ pub(super) struct RandomTable {
     /// How long each lasts: a duration or a range. Default 300ms..800ms.
     pub(super) r#for: Range,
     /// Never more of them than this at the same time. Default 1.
+    #[serde(deserialize_with = "values::count::<_, 100>")]
     pub(super) at_once: u32,
     /// Their settings, by fault.
     #[schemars(with = "BTreeMap<String, BTreeMap<String, SettingValue>>")]
@@ -328,7 +356,6 @@ impl Default for RandomTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrawnOperation {
-    #[serde(deserialize_with = "values::count::<_, 100>")]
     /// One of the lock's kinds that one holder has alone.
     Kind,
     /// The lease: a third, all or twice of what the file says.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bench::abilities::Abilities;
 use bench::recorded::{Owners, Protects};
+use bench::workload::Asks;
 use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
@@ -61,10 +62,15 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let load_section = top.inside("load");
     lock(lock_section, &mut file.lock, topology.as_ref());
     load(load_section, &mut file.load);
-    check_kinds(lock_section, load_section, &file.lock, &file.load);
     if !sound(&["load", "clients"]) {
         // Of a client by number nothing can be said then.
         file.load.clients = CLIENTS_MAX;
+    }
+    check_kinds(lock_section, load_section, &file.lock, &file.load);
+    if lock_section.get("permits").is_none()
+        && let Asks::Permit { of } = file.load.workload().asks
+    {
+        file.lock.permits = of;
     }
     audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
@@ -192,6 +198,8 @@ fn load(section: Section<'_>, load: &mut Load) {
         let problem = "only `tasks` can enter again or pass a hold on: leave out `reenter`, `owner_moves` and `downgrade`";
         section.complain("owners", problem.to_owned());
     }
+    let given = section.get("locks").map(|_| load.locks);
+    load.locks = load.locks_for(load.clients.saturating_mul(load.tasks), given);
     let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
         let kind: &str = key.get_ref();
@@ -247,6 +255,13 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
         if let Some(kind) = kinds.find(|kind| *kind != "fenced") {
             let problem = format!(
                 "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
+    if load.mix.is_empty()
+        && let Some(workload) = &load.workload
+        && let Err(why) = load.kinds(&lock.kind, &offered)
+    {
+        let problem = format!("`{workload}` cannot be run on {}: {why}", lock.subject);
+        load_section.complain("workload", problem);
+    }
                  `fenced`, or `none` and `counter`"
             );
             load_section.complain("protects", problem);

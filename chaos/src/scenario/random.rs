@@ -1,5 +1,6 @@
 //! What faults may be drawn, on whom, how often and for how long; the plan draws them.
 
+use bench::workload::Asks;
 use cluster_config::Topology;
 use cluster_config::input::{Section, nearest, one_of};
 
@@ -46,6 +47,14 @@ pub(super) fn check(
     topology: &Topology,
     load: &Load,
 ) -> Option<RandomSpec> {
+    let draws_kinds = table.operations.contains(&DrawnOperation::Kind);
+    if draws_kinds && load.workload().asks != Asks::One {
+        let problem = format!(
+            "`operations` has `kind`, and `{}` asks for a kind of its own: leave out one of the two",
+            load.workload().name
+        );
+        section.complain("operations", problem);
+    }
     let spec = |faults: Vec<Candidate>| RandomSpec {
         faults,
         operations: table.operations.clone(),

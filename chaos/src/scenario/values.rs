@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bench::subject::Durability;
-use bench::workload::Pace;
+use bench::workload::{Pace, WORKLOADS};
 use cluster_config::input::{nearest, one_of, word};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -186,9 +186,17 @@ pub(super) fn counts<'de, D: Deserializer<'de>, const HIGH: u32>(
 /// The name of a workload that runs in a scenario.
 pub(super) fn workload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     word(from, "the name of a workload", |word| {
-        bench::workload::find_for_scenario(word)
-            .map(|workload| Some(workload.name.to_owned()))
-            .map_err(|error| error.to_string())
+        // Clients of a scenario are processes that faults know by name: no workload connects its own.
+        let all = WORKLOADS.iter().filter(|known| !known.connects());
+        let fit: Vec<&str> = all.map(|known| known.name).collect();
+        match bench::workload::find(word) {
+            Ok(found) if !found.connects() => Ok(Some(word.to_owned())),
+            Ok(_) => Err(format!(
+                "{}; `{word}` connects clients of its own and runs only in a benchmark",
+                one_of(fit)
+            )),
+            Err(_) => Err(one_of_these(word, fit)),
+        }
     })
 }
 
