@@ -34,7 +34,7 @@ pub fn for_servers(
     for (index, fault) in scenario.faults.iter_mut().enumerate() {
         match parse_on(
             &fault.on.to_string(),
-            allowed.topology,
+            Some(allowed.topology),
             scenario.load.clients,
         ) {
             Ok(on) => fault.on = on,

@@ -1,5 +1,6 @@
 //! What a scenario file may say, and what is said about one that may not.
 
+use chaos::plan::Plan;
 use chaos::scenario::{Scenario, json_schema};
 
 fn errors(text: &str) -> Vec<String> {
@@ -219,6 +220,113 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             &["did you mean `belief`?"],
         ),
         ("[expect]\nbelief = \"cleen\"", "5:10", &["`at-most N/min`"]),
+        (
+            "[load]\nworkload = \"contendd\"",
+            "5:12",
+            &["allowed is `uncontended`, ", "; did you mean `contended`?"],
+        ),
+        (
+            "[load]\nworkload = \"churn\"",
+            "5:12",
+            &["allowed is `uncontended`, ", "; `churn` connects clients"],
+        ),
+        (
+            "[load]\nworkload = \"multi\"",
+            "5:12",
+            &[
+                "`multi` cannot be run on lock-core:reentrant",
+                "kind multi is needed",
+            ],
+        ),
+        (
+            "[load]\nworkload = \"semaphore\"",
+            "5:12",
+            &["semaphore or permits is needed: lock-core:semaphore"],
+        ),
+        (
+            "[lock]\nsubject = \"baseline:set-nx-px\"\n[load]\nworkload = \"read-mostly\"",
+            "7:12",
+            &["baseline:set-nx-px", "no kind `read`; it has plain"],
+        ),
+        (
+            "[lock]\nsubject = \"lock-core:semaphore\"\n[load]\nworkload = \"semaphore\"\n[random]\noperations = [\"kind\"]",
+            "9:14",
+            &["`semaphore` asks for a kind of its own"],
+        ),
+        ("[load]\nclients = -1", "5:11", &["is -1", "from 1 to 100"]),
+        ("[load]\nlocks = 99999999999", "5:9", &["from 1 to 10000"]),
+        (
+            "[load]\nprotects = 1",
+            "5:12",
+            &["`protects` is 1; allowed is `none`, `counter` or `register`"],
+        ),
+        (
+            "[[load]]\nclients = 2",
+            "4:1",
+            &["`load` is a list; allowed is a table [load]"],
+        ),
+        ("[load]\nhold = \"9999999h\"", "5:8", &["at most a year"]),
+        ("[lock]\nlease = \"9999999h\"", "5:9", &["at most a year"]),
+        (
+            "[[faults]]\nfault = \"clock\"\nwith = { jump = \"300000h\" }",
+            "6:17",
+            &["at most a year"],
+        ),
+        (
+            "[[faults]]\nfault = \"promote\"\non = \"sentinels\"",
+            "6:6",
+            &["cannot be on `sentinels`, a sentinel"],
+        ),
+        (
+            "[[faults]]\nfault = \"config-set\"\non = \"n1, s2\"\nwith = { key = \"hz\", value = 20 }",
+            "6:6",
+            &["`s2`, a sentinel"],
+        ),
+        (
+            "[[faults]]\nfault = \"script-flush\"\non = \"s1\"",
+            "6:6",
+            &["a sentinel"],
+        ),
+        (
+            "[[faults]]\nfault = \"maxmemory\"\non = \"sentinels\"\nwith = { limit = \"600kb\" }",
+            "6:6",
+            &["a sentinel"],
+        ),
+        (
+            "[[faults]]\nfault = \"maxmemory\"\nwith = { limit = \"600 bananas\" }",
+            "6:18",
+            &["`600kb`", "more than 0"],
+        ),
+        (
+            "[[faults]]\nfault = \"maxmemory\"\nwith = { limit = 0 }",
+            "6:18",
+            &["`limit` is 0", "more than 0"],
+        ),
+        (
+            "[[faults]]\nfault = \"flushall\"\non = \"replicas\"",
+            "6:6",
+            &["cannot be on `replicas`, a replica", "allowed are `n1`"],
+        ),
+        (
+            "[[faults]]\nat = \"1s\"\nfault = \"flushall\"\non = \"n2\"\n[[faults]]\nat = \"2s\"\nfault = \"kill\"",
+            "7:6",
+            &["cannot be on `n2`, a replica"],
+        ),
+        (
+            "[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"\nwith = { latency = \"0s\" }",
+            "5:9",
+            &["`latency` 0s delays nothing"],
+        ),
+        (
+            "[[faults]]\nfault = \"hold\"\non = \"n1 -> client 1\"\nwith = { match = \"\" }",
+            "7:18",
+            &["`match` is \"\"", "not empty"],
+        ),
+        (
+            "[expect]\nbelief = \"violated\"\n[audit]\ninherent = \"\"",
+            "7:12",
+            &["a sentence, not empty"],
+        ),
         ("[topology]\n", "4:2", &["duplicate"]),
     ];
     for (text, place, words) in cases {
@@ -265,6 +373,99 @@ fn only_name_and_kind_are_required() {
     for kind in ["single", "sentinel", "cluster", "masters"] {
         let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n");
         let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+/// What one mistake has nothing to do with is reported beside it.
+#[test]
+fn a_fault_says_everything_that_is_wrong_with_it() {
+    let fault = |kind: &str, rest: &str| {
+        errors(&format!(
+            "name = \"x\"\n[topology]\nkind = \"{kind}\"\n[[faults]]\n{rest}\n"
+        ))
+    };
+    for (kind, rest, all) in [
+        (
+            "sentinel",
+            "fault = \"dealy\"\non = \"master -> replcas\"",
+            &["did you mean `delay`?", "did you mean `replicas`?"][..],
+        ),
+        (
+            "single",
+            "fault = \"migrate-slot\"\non = \"n7\"\nwith = { slots = 0, to = \"n9\" }",
+            &[
+                "needs a cluster",
+                "no node `n7`",
+                "from 1 to 16384",
+                "`to` is \"n9\"",
+            ],
+        ),
+        (
+            "singel",
+            "fault = \"kill\"\non = \"mastr\"",
+            &["did you mean `single`?", "did you mean `master`?"],
+        ),
+        (
+            "singel",
+            "fault = \"kill\"\non = \"n7 -> n8\"",
+            &["did you mean `single`?", "acts on nodes and clients"],
+        ),
+        (
+            "single",
+            "at = \"soon\"\nfault = \"kill\"\non = \"n7\"",
+            &["`at` is \"soon\"", "no node `n7`"],
+        ),
+    ] {
+        let found = fault(kind, rest);
+        assert_eq!(found.len(), all.len(), "{rest}\n{found:#?}");
+        for (found, said) in found.iter().zip(all) {
+            assert!(found.contains(said), "{found}\nshould say {said}");
+        }
+    }
+}
+
+/// A replica may be a master by the time that a later fault comes.
+#[test]
+fn a_role_that_may_have_changed_is_not_held_against_a_fault() {
+    let to = |rest: &str, faults: &str| {
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"cluster\"\n[[faults]]\nat = \"2s\"\nfault = \"migrate-slot\"\n{rest}\n{faults}"
+        );
+        Scenario::parse("x.toml", &text).map_err(|errors| errors.to_string())
+    };
+    let earlier = "[[faults]]\nat = \"1s\"\nfault = \"takeover\"\non = \"n5\"\n";
+    for (rest, place) in [("with = { to = \"n5\" }", "7:15"), ("on = \"n5\"", "7:6")] {
+        let why = to(rest, "").expect_err(rest);
+        assert!(why.starts_with(&format!("x.toml:{place}: ")), "{why}");
+        assert!(why.contains("n1"), "{why}");
+        to(rest, earlier).expect(rest);
+    }
+}
+
+#[test]
+fn a_named_workload_has_the_locks_that_it_has_in_a_benchmark() {
+    for (load, locks, permits) in [
+        ("tasks = 2", 1, 1),
+        ("workload = \"uncontended\"\ntasks = 2", 6, 1),
+        ("workload = \"uncontended\"\nlocks = 2", 3, 1),
+        ("workload = \"zipf\"", 1_000, 1),
+        ("workload = \"zipf\"\nlocks = 20", 20, 1),
+        ("workload = \"contended\"", 1, 1),
+        ("workload = \"multi\"", 3, 1),
+        ("workload = \"semaphore\"", 1, 4),
+    ] {
+        let subject = match load {
+            load if load.contains("multi") => "lock-core:multi",
+            load if load.contains("semaphore") => "lock-core:semaphore",
+            _ => "lock-core:reentrant",
+        };
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"{subject}\"\n[load]\n{load}\n"
+        );
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let found = (scenario.load.locks, scenario.lock.permits);
+        assert_eq!(found, (locks, permits), "{load}");
+        assert_eq!(Plan::new(&scenario, 7).load.locks.len(), locks as usize);
+    }
+}
+
         let subject = match kind {
             "masters" => "lock-core:redlock",
             _ => "lock-core:reentrant",

@@ -1,17 +1,19 @@
 //! Commands to a server, once: it forgets its keys or its scripts, or does whatever a scenario says.
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, command_figure};
+use super::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, command_figure};
 
 pub(super) const FLUSHALL: FaultKind = FaultKind {
     name: "flushall",
     about: "the server forgets every key, once",
+    servers: Servers::Masters,
     ..command(&Flushall)
 };
 
 pub(super) const SCRIPT_FLUSH: FaultKind = FaultKind {
     name: "script-flush",
     about: "the server forgets its scripts, once, as after a restart",
+    servers: Servers::Data,
     ..command(&ScriptFlush)
 };
 

@@ -22,6 +22,13 @@ pub(super) const DELAY: FaultKind = FaultKind {
         SettingSpec::optional("jitter", SettingKind::Duration)
             .about("at most so much more or less, drawn uniformly; default 0s"),
     ],
+    allowed: |_, _, with| {
+        let is_zero = |name| settings::time(with, name).is_some_and(|time| time.is_zero());
+        match is_zero("latency") && (!with.contains_key("jitter") || is_zero("jitter")) {
+            true => Err("`delay` of `latency` 0s delays nothing; allowed is more than 0, or a `jitter` of more than 0".to_owned()),
+            false => Ok(()),
+        }
+    },
     ..FaultKind::on_links(&OnLinks(|with| LinkFault::Delay {
         latency: settings::time(with, "latency").unwrap_or_default(),
         jitter: settings::time(with, "jitter").unwrap_or_default(),

@@ -3,14 +3,15 @@
 use super::config_set::Changed;
 use super::each::{At, OnEach, Shown};
 use super::{
-    FaultError, FaultKind, Proof, SettingKind, SettingSpec, World, command_figure, error_count,
+    FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World, command_figure,
+    error_count,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "maxmemory",
     about: "a memory limit: writes are refused or keys evicted, as `policy` says, until `for` ends",
     settings: &[
-        SettingSpec::required("limit", SettingKind::Text).about("the limit, such as `600kb`"),
+        SettingSpec::required("limit", SettingKind::Memory).about("the limit, such as `600kb`"),
         SettingSpec::optional(
             "policy",
             SettingKind::OneOf(&[
@@ -26,6 +27,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         )
         .about("maxmemory-policy; default: the configured one"),
     ],
+    servers: Servers::Data,
     by_command: true,
     ..FaultKind::of(&Maxmemory)
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::each::{At, OnEach, Shown};
 use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
-use super::{FaultError, FaultKind, World, error_count};
+use super::{FaultError, FaultKind, Servers, World, error_count};
 use crate::members;
 use crate::wait::is_so;
 
@@ -17,6 +17,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-atomic",
     about: "slots with their keys move to another master in one piece, the locks' own first, by CLUSTER MIGRATION or MIGRATESLOTS",
     settings: &[SLOTS, TO],
+    servers: Servers::Masters,
     by_command: true,
     needs_words: (&[MIGRATION, MIGRATESLOTS], "Redis 8.4 and Valkey 9"),
     allowed,

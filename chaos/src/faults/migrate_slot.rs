@@ -9,7 +9,9 @@ use std::time::Duration;
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, World, error_count, settings};
+use super::{
+    FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World, error_count, settings,
+};
 use crate::members::{self, Member};
 use crate::scenario::{On, Settings, Who};
 use crate::wait::is_so;
@@ -18,7 +20,7 @@ use crate::wait::is_so;
 pub(super) const SLOTS: SettingSpec =
     SettingSpec::optional("slots", SettingKind::Count(1, 16_384)).about("how many; default 1");
 /// Where they go.
-pub(super) const TO: SettingSpec = SettingSpec::optional("to", SettingKind::Text)
+pub(super) const TO: SettingSpec = SettingSpec::optional("to", SettingKind::Node(Servers::Masters))
     .about("the master that gets them, such as n2; default: the next one");
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -30,6 +32,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         SettingSpec::optional("pause", SettingKind::Duration)
             .about("how long each phase lasts for a slot; default 100ms"),
     ],
+    servers: Servers::Masters,
     one_shot: true,
     by_command: true,
     allowed,
@@ -56,13 +59,6 @@ pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(
     let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
-    let nodes = crate::scenario::data_nodes(topology);
-    if !nodes.iter().any(|node| node == to) {
-        let nodes = nodes.join(", ");
-        return Err(format!(
-            "`to` is \"{to}\"; allowed is a node of this topology: {nodes}"
-        ));
-    }
     match on {
         On::Parties(parties) if parties.contains(&Who::Node(to.to_owned())) => {
             Err(format!("`to` is \"{to}\", and the slots are on it already"))

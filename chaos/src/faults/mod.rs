@@ -52,7 +52,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_config::{LinkFault, Party, Topology};
+use cluster_config::{LinkFault, Party, Role, Topology};
 
 use crate::scenario::{On, Settings};
 
@@ -67,6 +67,8 @@ pub struct FaultKind {
     pub about: &'static str,
     /// What it may be put on.
     pub hits: Hits,
+    /// Which servers, where it is put on servers.
+    pub servers: Servers,
     /// What may be said `with` it.
     pub settings: &'static [SettingSpec],
     /// Whether it is over as soon as it is applied; `for` has no meaning then.
@@ -114,6 +116,7 @@ impl FaultKind {
             name: "",
             about: "",
             hits: Hits::Node,
+            servers: Servers::All,
             settings: &[],
             one_shot: false,
             any_system: false,
@@ -206,6 +209,28 @@ impl Hits {
     }
 }
 
+/// Servers by what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Servers {
+    /// Every one.
+    All,
+    /// Those that keep data: sentinels do not know the command, or have nothing that it is about.
+    Data,
+    /// Those that take writes.
+    Masters,
+}
+
+impl Servers {
+    /// Whether one of that role is among them.
+    pub fn has(self, role: Role) -> bool {
+        match self {
+            Self::All => true,
+            Self::Data => role != Role::Sentinel,
+            Self::Masters => role == Role::Master,
+        }
+    }
+}
+
 /// A setting of a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingSpec {
@@ -248,8 +273,14 @@ pub enum SettingKind {
     Duration,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Any word.
+    /// Any words, but not none.
     Text,
+    /// Any words or none: a directive's value.
+    Value,
+    /// A server of the topology, by name.
+    Node(Servers),
+    /// Bytes as a server's configuration says them, not 0: `600kb`.
+    Memory,
     /// A list of words.
     Words,
     /// A whole number within bounds, both included.

@@ -7,7 +7,7 @@ use cluster_config::{Data, ProvisionerKind, Topology, TopologyKind};
 use tokio::net::TcpStream;
 
 use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, settings};
+use super::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, settings};
 use crate::names::{Names, named};
 use crate::scenario::{On, Settings, Who};
 
@@ -24,8 +24,10 @@ pub(super) const NEW_ADDRESS: FaultKind = FaultKind {
 pub(super) const RESOLVE: FaultKind = FaultKind {
     name: "resolve",
     about: "the server's name, by which clients know it, resolves to another server, or to none, until `for` ends; connections stay",
-    settings: &[SettingSpec::optional("to", SettingKind::Text)
-        .about("the server, such as n2; default: none")],
+    settings: &[
+        SettingSpec::optional("to", SettingKind::Node(Servers::Data))
+            .about("the server, such as n2; default: none"),
+    ],
     fault: &Resolve,
     ..RESOLVING
 };
@@ -48,13 +50,11 @@ fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> 
     let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
-    let nodes = crate::scenario::data_nodes(topology);
-    let itself = on.everybody().any(|who| *who == Who::Node(to.to_owned()));
-    match nodes.iter().any(|node| node == to) && !itself {
-        true => Ok(()),
-        false => Err(format!(
+    match on.everybody().any(|who| *who == Who::Node(to.to_owned())) {
+        false => Ok(()),
+        true => Err(format!(
             "`to` is \"{to}\"; allowed is another node of this topology: {}",
-            nodes.join(", ")
+            crate::scenario::data_nodes(topology).join(", ")
         )),
     }
 }

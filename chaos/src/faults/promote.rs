@@ -10,13 +10,14 @@ use std::time::Duration;
 use cluster_config::{Deployment, Node, Role, TopologyKind};
 
 use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, World};
+use super::{FaultError, FaultKind, Proof, Servers, World};
 use crate::members;
 use crate::wait::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "promote",
     about: "this replica, and no better one, becomes master, once; on a master: the last of its replicas does",
+    servers: Servers::Data,
     one_shot: true,
     by_command: true,
     recovers: true,

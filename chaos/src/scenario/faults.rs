@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster_config::input::{Section, float, integer, shown};
-use cluster_config::{Topology, TopologyKind};
+use cluster_config::input::{Section, float, integer, one_of, shown};
+use cluster_config::{Role, Topology, TopologyKind};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -14,7 +14,7 @@ use super::message::{self, OnMessage};
 use super::parse::{NOT_ZERO, at_least};
 use super::target::{self, On, Who};
 use super::values::{self, Length};
-use crate::faults::{FaultKind, Hits, SettingKind};
+use crate::faults::{FaultKind, Hits, Servers, SettingKind};
 
 /// When a fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,59 +67,115 @@ impl FaultSpec {
     }
 }
 
-/// What a `[[faults]]` entry means on a topology and under a load.
+/// What is known of a scenario's servers while it is read.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'t> {
+    /// Which there are; `None`: what the file says of them is wrong.
+    pub(super) topology: Option<&'t Topology>,
+    /// No other fault comes before, so that each of them is what it began as.
+    pub(super) as_begun: bool,
+}
+
+impl Scene<'_> {
+    /// What somebody is when the fault comes, if that is known.
+    fn role(self, who: &Who) -> Option<Role> {
+        let begins_as = |node| {
+            let mut roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
+            let is = |role: &Role| {
+                self.topology
+                    .is_some_and(|it| it.names(*role).contains(node))
+            };
+            roles.find(is)
+        };
+        match who {
+            Who::Sentinels => Some(Role::Sentinel),
+            Who::Replicas => Some(Role::Replica),
+            // A sentinel is never anything else.
+            Who::Node(node) => {
+                begins_as(node).filter(|role| self.as_begun || *role == Role::Sentinel)
+            }
+            _ => None,
+        }
+    }
+
+    /// The data nodes that may be of these servers when the fault comes.
+    fn fitting(self, servers: Servers) -> Vec<String> {
+        let mut nodes = self.topology.map(target::data_nodes).unwrap_or_default();
+        nodes.retain(|node| {
+            let role = self.role(&Who::Node(node.clone()));
+            role.is_none_or(|role| servers.has(role))
+        });
+        nodes
+    }
+}
+
+/// What a `[[faults]]` entry means on these servers and under a load. Of a key that was `refused` as it stands nothing more is said.
 pub(super) fn check(
     section: Section<'_>,
     table: &FaultTable,
-    topology: Option<&Topology>,
+    refused: impl Fn(&str) -> bool,
+    scene: Scene<'_>,
     load: &Load,
 ) -> Option<FaultSpec> {
-    let when = when(section, table, topology, load);
+    let when = when(section, table, scene.topology, load);
     at_least(section, "for", table.r#for, NOT_ZERO);
-    let Some(FaultName(kind)) = table.fault else {
+    let kind = table.fault.map(|FaultName(kind)| kind);
+    if kind.is_none() && !refused("fault") {
         section.complain("fault", "`fault` is missing in this [[faults]]");
-        return None;
-    };
-    let settings = section.table("with", "with = { … }");
-    let with = settings_of(settings, kind, section.span("fault"));
-    let on = match (&table.on, topology) {
-        (Some(text), Some(topology)) => match target::parse(text, topology, load.clients) {
-            Ok(on) => on,
+    }
+    let on = match &table.on {
+        Some(text) => match target::parse(text, scene.topology, load.clients) {
+            Ok(on) => Some(on),
             Err(problems) => {
                 for problem in problems {
                     section.complain("on", problem);
                 }
-                return None;
+                None
             }
         },
-        (Some(_), None) => return None,
-        (None, _) if kind.hits.node() => On::Parties(vec![Who::Master]),
-        (None, _) => {
-            let (name, hits) = (kind.name, kind.hits.words());
+        None if refused("on") => None,
+        None if kind?.hits.node() => Some(On::Parties(vec![Who::Master])),
+        None => {
+            let (name, hits) = (kind?.name, kind?.hits.words());
             let problem = format!("`{name}` needs `on`: it acts on {hits}");
+            section.complain("fault", problem);
+            None
+        }
+    };
+    let kind = kind?;
+    let on = on.filter(|on| match fits(kind, on, scene) {
+        Ok(()) => true,
+        Err(problem) => {
+            section.complain("on", problem);
+            false
+        }
+    });
+    let settings = section.table("with", "with = { … }");
+    let with = settings_of(settings, kind, section.span("fault"), scene);
+    if let Some(topology) = scene.topology {
+        // Also where something else is wrong: what needs none of it is said in the same breath.
+        let nobody = On::Parties(Vec::new());
+        let (on, with) = (on.as_ref().unwrap_or(&nobody), either(&with));
+        if let Err(problem) = crate::faults::allowed(kind, topology, on, with) {
             section.complain("fault", problem);
             return None;
         }
-    };
-    if let Err(problem) = fits(kind, &on) {
-        section.complain("on", problem);
-        return None;
-    }
-    let with = with?;
-    if let Some(topology) = topology
-        && let Err(problem) = crate::faults::allowed(kind, topology, &on, &with)
-    {
-        section.complain("fault", problem);
-        return None;
     }
     Some(FaultSpec {
         span: 0,
         fault: kind.name.to_owned(),
         when: when?,
         lasts_ns: table.r#for.map(Length::ns),
-        on,
-        with,
+        on: on?,
+        with: with.ok()?,
     })
+}
+
+/// The value, however it came out.
+fn either<T>(result: &Result<T, T>) -> &T {
+    match result {
+        Ok(value) | Err(value) => value,
+    }
 }
 
 fn when(
@@ -139,14 +195,13 @@ fn when(
         return Some(When::AfterFirstGrant);
     }
     if let Some(text) = &table.when {
-        let (topology, clients) = (topology?, load.clients);
-        if !topology.kind.is_redis() {
+        if let Some(topology) = topology.filter(|topology| !topology.kind.is_redis()) {
             let problem = when_on_redis_alone(topology.kind);
             section.complain("when", problem);
             return None;
         }
         return section.word("when", |_| {
-            message::parse(text, topology, clients).map(When::OnMessage)
+            message::parse(text, topology, load.clients).map(When::OnMessage)
         });
     }
     let at = table.at.map_or(Duration::ZERO, |at| at.0);
@@ -166,7 +221,8 @@ pub(crate) fn when_on_redis_alone(kind: TopologyKind) -> String {
     format!("`when` waits for commands and replies of Redis, which `{kind}` has not")
 }
 
-pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
+/// Whether a fault can be on these parties, as far as it is known who they are.
+pub(super) fn fits(kind: &FaultKind, on: &On, scene: Scene<'_>) -> Result<(), String> {
     let (name, hits) = (kind.name, kind.hits);
     let fit = match on {
         On::Parties(parties) => parties.iter().all(|who| match who.is_client() {
@@ -176,18 +232,29 @@ pub(super) fn fits(kind: &FaultKind, on: &On) -> Result<(), String> {
         On::Link { both, .. } => hits == Hits::Link || (hits == Hits::Groups && *both),
         On::Groups(_) => hits == Hits::Groups,
     };
-    match fit {
-        true => Ok(()),
-        false => Err(format!("`{name}` acts on {}, not on `{on}`", hits.words())),
+    if !fit {
+        return Err(format!("`{name}` acts on {}, not on `{on}`", hits.words()));
     }
+    for who in on.everybody() {
+        if let Some(role) = scene.role(who).filter(|role| !kind.servers.has(*role)) {
+            let fitting = scene.fitting(kind.servers);
+            let fitting = one_of(fitting.iter().map(String::as_str));
+            return Err(format!(
+                "`{name}` cannot be on `{who}`, a {role}; allowed are {fitting}"
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such table.
+/// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such table. An error: what is there of
+/// them, as it is written, and what is wrong has been said.
 pub(super) fn settings_of(
     with: Section<'_>,
     kind: &'static FaultKind,
     place: std::ops::Range<usize>,
-) -> Option<Settings> {
+    scene: Scene<'_>,
+) -> Result<Settings, Settings> {
     let known: Vec<&str> = kind.settings.iter().map(|setting| setting.name).collect();
     let name = kind.name;
     if known.is_empty() {
@@ -205,7 +272,7 @@ pub(super) fn settings_of(
     let mut settings = Settings::new();
     let mut complete = true;
     for setting in kind.settings {
-        if with.get(setting.name).is_none() {
+        let Some(written) = with.get(setting.name) else {
             if setting.required {
                 let (wanted, about) = (setting.name, setting.about);
                 let problem = format!("`{name}` needs the setting `{wanted}`: {about}");
@@ -213,42 +280,56 @@ pub(super) fn settings_of(
                 complete = false;
             }
             continue;
-        }
-        match with.read(setting.name, |value| setting_of(setting.kind, value)) {
-            Some(value) => {
-                settings.insert(setting.name.to_owned(), value);
-            }
-            None => complete = false,
-        }
+        };
+        let value = with.read(setting.name, |value| setting_of(setting.kind, value, scene));
+        complete &= value.is_some();
+        let value = value.unwrap_or_else(|| Setting::Text(shown(written.get_ref())));
+        settings.insert(setting.name.to_owned(), value);
     }
-    complete.then_some(settings)
+    match complete {
+        true => Ok(settings),
+        false => Err(settings),
+    }
 }
 
-fn setting_of(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String> {
+fn setting_of(kind: SettingKind, value: &DeValue<'_>, scene: Scene<'_>) -> Result<Setting, String> {
     // A word that one of the readers of `values` understands is kept as it is.
     let text = || value.as_str().map(str::to_owned);
-    let read_by = |known: &dyn Fn(&str) -> bool, allowed: &str| match text() {
-        Some(word) if known(&word) => Ok(Setting::Text(word)),
-        _ => Err(allowed.to_owned()),
-    };
+    fn read_by<T>(
+        word: Option<String>,
+        read: fn(&str) -> Result<T, &'static str>,
+    ) -> Result<Setting, String> {
+        let word = word.unwrap_or_default();
+        read(&word)?;
+        Ok(Setting::Text(word))
+    }
     match kind {
-        SettingKind::Duration => read_by(&|word| values::duration(word).is_ok(), values::DURATION),
-        SettingKind::Rate => read_by(&|word| values::rate(word).is_ok(), values::RATE),
-        SettingKind::Shift => read_by(&|word| values::shift(word).is_ok(), values::SHIFT),
-        SettingKind::Percent => read_by(&|word| values::percent(word).is_ok(), values::PERCENT),
+        SettingKind::Duration => read_by(text(), values::duration),
+        SettingKind::Rate => read_by(text(), values::rate),
+        SettingKind::Shift => read_by(text(), values::shift),
+        SettingKind::Percent => read_by(text(), values::percent),
+        SettingKind::Memory => read_by(word_of(value), values::memory),
+        SettingKind::Node(which) => {
+            let fitting = scene.fitting(which);
+            match text() {
+                Some(node) if scene.topology.is_none() || fitting.contains(&node) => {
+                    Ok(Setting::Text(node))
+                }
+                _ => Err(format!("a node of this topology: {}", fitting.join(", "))),
+            }
+        }
         SettingKind::OneOf(words) => match text() {
             Some(word) if words.contains(&word.as_str()) => Ok(Setting::Text(word)),
             found => Err(values::one_of_these(&found.unwrap_or_default(), words)),
         },
-        // A server's settings are words on the wire; a number or a truth value in a file means its word.
-        SettingKind::Text => match value {
-            DeValue::String(word) => Ok(Setting::Text(word.clone().into_owned())),
-            DeValue::Integer(_) | DeValue::Float(_) => Ok(Setting::Text(shown(value))),
-            DeValue::Boolean(truth) => {
-                Ok(Setting::Text(if *truth { "yes" } else { "no" }.to_owned()))
-            }
-            _ => Err("a string in quotes".to_owned()),
+        SettingKind::Text => match word_of(value) {
+            Some(word) if !word.trim().is_empty() => Ok(Setting::Text(word)),
+            _ => Err("a string in quotes, not empty".to_owned()),
         },
+        SettingKind::Value => {
+            let word = word_of(value).ok_or("a string in quotes")?;
+            Ok(Setting::Text(word))
+        }
         SettingKind::Count(low, high) => match integer(value) {
             Some(count) if (i64::from(low)..=i64::from(high)).contains(&count) => {
                 Ok(Setting::Number(count))
@@ -270,5 +351,15 @@ fn setting_of(kind: SettingKind, value: &DeValue<'_>) -> Result<Setting, String>
                 _ => Err("a list of strings such as [\"DEL\", \"orders\"]".to_owned()),
             }
         }
+    }
+}
+
+/// A server's settings are words on the wire; a number or a truth value in a file means its word.
+fn word_of(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(word) => Some(word.clone().into_owned()),
+        DeValue::Integer(_) | DeValue::Float(_) => Some(shown(value)),
+        DeValue::Boolean(truth) => Some(if *truth { "yes" } else { "no" }.to_owned()),
+        _ => None,
     }
 }

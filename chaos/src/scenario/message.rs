@@ -49,7 +49,11 @@ const FORM: &str = "such as `3rd EVALSHA reply to client 1` or `SET *orders* fro
                     command, or `acquire`, `release`, `extend`, `wait` or `renewal`, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
 
 /// Parses the phrase for a topology and a number of clients.
-pub(super) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<OnMessage, String> {
+pub(super) fn parse(
+    text: &str,
+    topology: Option<&Topology>,
+    clients: u32,
+) -> Result<OnMessage, String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let nth = match words.first().and_then(|word| ordinal(word)) {
         Some(0) => return Err(format!("counted from 1, {FORM}")),
@@ -119,7 +123,7 @@ fn ordinal(word: &str) -> Option<u64> {
         .find_map(|end| word.strip_suffix(end)?.parse().ok())
 }
 
-fn party(name: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
+fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<Who, String> {
     let who = target::who(name, topology, clients).map_err(|why| format!("{FORM}; {why}"))?;
     match who {
         Who::Node(_) | Who::Client(_) | Who::Master | Who::Any | Who::AnyClient => Ok(who),
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<OnMessage, String> {
-        parse(text, &Topology::of(TopologyKind::Sentinel), 3)
+        parse(text, Some(&Topology::of(TopologyKind::Sentinel)), 3)
     }
 
     #[test]

@@ -12,7 +12,8 @@ use toml::de::DeTable;
 use crate::audit::place;
 use crate::checkers::kinds::names;
 
-use super::file::{Audit, CLIENTS_MAX, ExpectTable, File, Load, Lock};
+use super::faults::Scene;
+use super::file::{Audit, CLIENTS_MAX, ExpectTable, FaultTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
 use super::{Scenario, ScenarioErrors, default_subject, faults, random};
 
@@ -61,17 +62,17 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let lock_section = top.inside("lock");
     let load_section = top.inside("load");
     lock(lock_section, &mut file.lock, topology.as_ref());
-    load(load_section, &mut file.load);
     if !sound(&["load", "clients"]) {
         // Of a client by number nothing can be said then.
         file.load.clients = CLIENTS_MAX;
     }
-    check_kinds(lock_section, load_section, &file.lock, &file.load);
+    load(load_section, &mut file.load);
     if lock_section.get("permits").is_none()
         && let Asks::Permit { of } = file.load.workload().asks
     {
         file.lock.permits = of;
     }
+    check_kinds(lock_section, load_section, &file.lock, &file.load);
     audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
     let list = top.get("faults").and_then(|list| list.get_ref().as_array());
@@ -79,16 +80,22 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     if list.is_some_and(|list| list.len() == file.faults.len()) {
         let entries = top.entries("faults").into_iter().zip(&file.faults);
         for (index, (entry, table)) in entries.enumerate() {
-            let name = "[[faults]]";
-            if sound(&["faults", &index.to_string()]) {
-                let section = Section { name, ..entry };
-                specs.extend(faults::check(section, table, topology.as_ref(), &file.load));
-            }
+            let section = Section {
+                name: "[[faults]]",
+                ..entry
+            };
+            let number = index.to_string();
+            let refused = |key: &str| !sound(&["faults", &number, key]);
+            let scene = Scene {
+                topology: topology.as_ref(),
+                as_begun: file.random.is_none() && comes_first(&file.faults, index),
+            };
+            specs.extend(faults::check(section, table, refused, scene, &file.load));
         }
     }
-    let random = match (&file.random, &topology) {
-        (Some(table), Some(topology)) if sound(&["random"]) => {
-            random::check(top.inside("random"), table, topology, &file.load)
+    let random = match &file.random {
+        Some(table) if sound(&["random"]) => {
+            random::check(top.inside("random"), table, topology.as_ref(), &file.load)
         }
         _ => None,
     };
@@ -105,6 +112,20 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         expect: file.expect.by_class(),
         audit: file.audit,
     })
+}
+
+/// Whether one of the faults comes before every other.
+fn comes_first(faults: &[FaultTable], index: usize) -> bool {
+    let at = |table: &FaultTable| {
+        let at = table.at.map_or(Duration::ZERO, |at| at.0);
+        (table.after.is_none() && table.when.is_none()).then_some(at)
+    };
+    let own = at(&faults[index]);
+    let mut others = faults
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != index);
+    others.all(|(_, other)| own.zip(at(other)).is_some_and(|(own, other)| own < other))
 }
 
 /// Reports the value of `key`, if it is given and must not be what it is.
@@ -168,6 +189,8 @@ fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
     {
         section.complain("twin", format!("`twin`: {error}"));
     }
+    let some = section.get("inherent").is_none() || !audit.inherent.trim().is_empty();
+    require(section, "inherent", some, "a sentence, not empty");
     let bounded = expect.expects_harm() || audit.inherent.is_empty();
     let allowed = "left out where `[expect]` expects nothing but `clean`";
     require(section, "inherent", bounded, allowed);
@@ -175,6 +198,8 @@ fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
 
 fn load(section: Section<'_>, load: &mut Load) {
     let workload = load.workload();
+    let given = section.get("locks").map(|_| load.locks);
+    load.locks = load.locks_for(load.clients.saturating_mul(load.tasks), given);
     if load.rate.is_some() && !workload.paced {
         let (name, paced) = (workload.name, bench::workload::names(|known| known.paced));
         let problem = format!(
@@ -198,8 +223,6 @@ fn load(section: Section<'_>, load: &mut Load) {
         let problem = "only `tasks` can enter again or pass a hold on: leave out `reenter`, `owner_moves` and `downgrade`";
         section.complain("owners", problem.to_owned());
     }
-    let given = section.get("locks").map(|_| load.locks);
-    load.locks = load.locks_for(load.clients.saturating_mul(load.tasks), given);
     let mix = section.inside("mix");
     for (key, _) in mix.table.into_iter().flatten() {
         let kind: &str = key.get_ref();
@@ -232,6 +255,13 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
             mix.complain(kind, problem);
         }
     }
+    if load.mix.is_empty()
+        && let Some(workload) = &load.workload
+        && let Err(why) = load.kinds(&lock.kind, &offered)
+    {
+        let problem = format!("`{workload}` cannot be run on {}: {why}", lock.subject);
+        load_section.complain("workload", problem);
+    }
     if load.downgrade.is_some() {
         let first = own.or(offered.first());
         let drawn = |kind: &str| match load.mix.is_empty() {
@@ -255,13 +285,6 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
         if let Some(kind) = kinds.find(|kind| *kind != "fenced") {
             let problem = format!(
                 "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
-    if load.mix.is_empty()
-        && let Some(workload) = &load.workload
-        && let Err(why) = load.kinds(&lock.kind, &offered)
-    {
-        let problem = format!("`{workload}` cannot be run on {}: {why}", lock.subject);
-        load_section.complain("workload", problem);
-    }
                  `fenced`, or `none` and `counter`"
             );
             load_section.complain("protects", problem);

@@ -4,12 +4,12 @@ use bench::workload::Asks;
 use cluster_config::Topology;
 use cluster_config::input::{Section, nearest, one_of};
 
-use super::faults::{self, Settings};
+use super::faults::{self, Scene, Settings};
 use super::file::{DrawnOperation, Load, OneOrMore, RandomTable};
 use super::parse::require;
 use super::target::{self, On};
 use super::values::Range;
-use crate::faults::{FaultKind, names};
+use crate::faults::{FaultKind, allowed, names};
 
 /// What may be drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ pub struct Candidate {
 pub(super) fn check(
     section: Section<'_>,
     table: &RandomTable,
-    topology: &Topology,
+    topology: Option<&Topology>,
     load: &Load,
 ) -> Option<RandomSpec> {
     let draws_kinds = table.operations.contains(&DrawnOperation::Kind);
@@ -104,7 +104,7 @@ pub(super) fn check(
 fn on(
     section: Section<'_>,
     table: &RandomTable,
-    topology: &Topology,
+    topology: Option<&Topology>,
     clients: u32,
 ) -> Option<Vec<On>> {
     let texts = match &table.on {
@@ -133,18 +133,23 @@ fn candidate(
     kind: &'static FaultKind,
     weight: u32,
     on: &[On],
-    topology: &Topology,
+    topology: Option<&Topology>,
 ) -> Option<Candidate> {
     let own = with.table(kind.name, "of settings");
-    let settings = faults::settings_of(own, kind, section.span("faults"))?;
-    let fits = on.iter().filter(|on| faults::fits(kind, on).is_ok());
+    // Each comes after others, which may have changed who is master.
+    let scene = Scene {
+        topology,
+        as_begun: false,
+    };
+    let settings = faults::settings_of(own, kind, section.span("faults"), scene).ok()?;
+    let fits = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok());
     let on: Vec<On> = fits.cloned().collect();
     let (name, hits) = (kind.name, kind.hits.words());
     let allowed = match on.as_slice() {
         [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),
         on => on
             .iter()
-            .try_for_each(|on| crate::faults::allowed(kind, topology, on, &settings)),
+            .try_for_each(|on| topology.map_or(Ok(()), |it| allowed(kind, it, on, &settings))),
     };
     if let Err(problem) = allowed {
         section.complain("faults", problem);

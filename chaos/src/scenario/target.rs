@@ -143,8 +143,13 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
     topology.count(Role::Master)
 }
 
-/// Parses an `on` expression for a topology and a number of clients; every problem in it is a message.
-pub(crate) fn parse(text: &str, topology: &Topology, clients: u32) -> Result<On, Vec<String>> {
+/// Parses an `on` expression for a topology and a number of clients; every problem in it is a message. Without a topology a name that is no
+/// slip of a role's may be a node's.
+pub(crate) fn parse(
+    text: &str,
+    topology: Option<&Topology>,
+    clients: u32,
+) -> Result<On, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<Who> {
         let words = text.split(',').map(str::trim);
@@ -209,8 +214,7 @@ fn idle(on: &On, clients: u32) -> Option<String> {
     }
 }
 
-pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, String> {
-    let kind = topology.kind.name();
+pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Result<Who, String> {
     if let Some(number) = word
         .strip_prefix("client ")
         .map(str::trim)
@@ -225,6 +229,21 @@ pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, 
             ))
         };
     }
+    let role = ROLES.iter().find(|(role, _)| *role == word);
+    let roles = || ROLES.iter().map(|(role, _)| *role);
+    let Some(topology) = topology else {
+        let near = nearest(word, roles());
+        return match role {
+            Some((_, who)) => Ok(who.clone()),
+            None if word.is_empty() => Err("a name is missing".to_owned()),
+            None if near.is_empty() => Ok(Who::Node(word.to_owned())),
+            None => Err(format!(
+                "`{word}` is nobody here; allowed are a role ({}) and the names of nodes and clients{near}",
+                one_of(roles())
+            )),
+        };
+    };
+    let kind = topology.kind.name();
     let known = || {
         let mut names = data_nodes(topology);
         names.extend(sentinels(topology));
@@ -239,7 +258,7 @@ pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, 
         _ => false,
     };
     let several = quorum(topology).len();
-    match ROLES.iter().find(|(role, _)| *role == word) {
+    match role {
         Some(_) if lacking => Err(format!("this `{kind}` topology has no {word}")),
         Some((_, Who::Minority | Who::Majority)) if several < 3 => Err(format!(
             "`{word}` needs at least 3 nodes to choose from, and this topology has {several}"
@@ -254,7 +273,6 @@ pub(super) fn who(word: &str, topology: &Topology, clients: u32) -> Result<Who, 
                     "there is no node `{word}`: this topology has {names}"
                 ));
             }
-            let roles = || ROLES.iter().map(|(role, _)| *role);
             Err(format!(
                 "`{word}` is nobody here; allowed are a role ({}), a node ({names}), `client 1` to `client {clients}`, lists with \
                  commas, links `A -> B` and `A <-> B`, and groups `A | B`{}",
@@ -281,7 +299,7 @@ mod tests {
     use cluster_config::TopologyKind;
 
     fn read(text: &str) -> Result<On, Vec<String>> {
-        parse(text, &Topology::of(TopologyKind::Sentinel), 3)
+        parse(text, Some(&Topology::of(TopologyKind::Sentinel)), 3)
     }
 
     #[test]
@@ -348,7 +366,7 @@ mod tests {
     fn roles_that_a_topology_lacks_are_refused() {
         let single = Topology::of(TopologyKind::Single);
         for text in ["replicas", "sentinels", "minority"] {
-            assert!(parse(text, &single, 1).is_err(), "{text}");
+            assert!(parse(text, Some(&single), 1).is_err(), "{text}");
         }
     }
 }

@@ -235,6 +235,26 @@ pub(crate) fn rate(word: &str) -> Result<u64, &'static str> {
         .ok_or(RATE)
 }
 
+/// Bytes as a server's configuration says them: a whole number and maybe a unit, `600kb`; at least one byte.
+pub(super) fn memory(word: &str) -> Result<u64, &'static str> {
+    const MEMORY: &str = "bytes as in redis.conf, such as `600kb`, `1mb` or `1048576`, more than 0";
+    let split = word.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = word.split_at(split.unwrap_or(word.len()));
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return Err(MEMORY),
+    };
+    let number: Option<u64> = number.parse().ok();
+    let bytes = number.and_then(|number| number.checked_mul(factor));
+    bytes.filter(|bytes| *bytes > 0).ok_or(MEMORY)
+}
+
 pub(super) const SHIFT: &str = "a duration forwards or backwards such as `5s` or `-500ms`, not 0";
 
 /// `5s`, `-5s`: nanoseconds, not 0.
@@ -345,6 +365,30 @@ mod tests {
             "", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h",
         ] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn memory_is_said_as_a_server_reads_it() {
+        for (word, bytes) in [
+            ("600kb", 614_400),
+            ("1M", 1_000_000),
+            ("7", 7),
+            ("2GB", 2 << 30),
+        ] {
+            assert_eq!(memory(word), Ok(bytes), "{word}");
+        }
+        for bad in [
+            "",
+            "0",
+            "0mb",
+            "600 bananas",
+            "1.5mb",
+            "-1",
+            "10%",
+            "99999999999999999gb",
+        ] {
+            assert!(memory(bad).is_err(), "{bad}");
         }
     }
 
