@@ -108,6 +108,37 @@ async fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// On a master it is replaced; on a replica it takes over, whichever the servers would have chosen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_changes_the_role_of_its_target() {
+    for (topology, on, words) in [
+        ("sentinel", "master", "n1 was a master and is a replica, "),
+        (
+            "sentinel",
+            "n2",
+            "n2 was a replica and is a master, ",
+        ),
+        ("cluster", "master", "n1 was a master and is a replica, "),
+        ("cluster", "n4", "n4 was a replica and is a master, "),
+    ] {
+        let topology = format!("kind = \"{topology}\"");
+        let fault = format!("fault = \"failover\"\non = \"{on}\"");
+        let (run, _dir) = run(&once(&topology, &fault), 7).await;
+        assert_bit(&run);
+        let proof = &run.result.faults[0].proof;
+        assert!(proof.starts_with(words), "{proof}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directive_that_was_so_before_is_without_proof() {
+    let text = single("fault = \"config-set\"\nwith = { key = \"hz\", value = 100 }");
+    let (run, _dir) = run(&text, 7).await;
+    let fault = &run.result.faults[0];
+    let was = "n1: hz was \"100\" and is \"100\"".to_owned();
+    assert_eq!((fault.bit, &fault.proof), (false, &was), "{}", told(&run));
+}
+
 async fn a_takeover_asks_nobody() {
     let (run, _dir) = run(&once("kind = \"cluster\"", "fault = \"takeover\""), 7).await;
     assert_bit(&run);

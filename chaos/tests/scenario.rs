@@ -273,6 +273,11 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             &["at most a year"],
         ),
         (
+            "[[faults]]\nfault = \"failover\"\non = \"s1\"",
+            "6:6",
+            &["cannot be on `s1`, a sentinel", "`n1`, `n2` or `n3`"],
+        ),
+        (
             "[[faults]]\nfault = \"promote\"\non = \"sentinels\"",
             "6:6",
             &["cannot be on `sentinels`, a sentinel"],
@@ -368,11 +373,6 @@ fn all_mistakes_of_a_file_come_together_and_in_its_order() {
     );
 }
 
-#[test]
-fn only_name_and_kind_are_required() {
-    for kind in ["single", "sentinel", "cluster", "masters"] {
-        let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n");
-        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
 /// What one mistake has nothing to do with is reported beside it.
 #[test]
 fn a_fault_says_everything_that_is_wrong_with_it() {
@@ -466,6 +466,11 @@ fn a_named_workload_has_the_locks_that_it_has_in_a_benchmark() {
     }
 }
 
+#[test]
+fn only_name_and_kind_are_required() {
+    for kind in ["single", "sentinel", "cluster", "masters"] {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n");
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
         let subject = match kind {
             "masters" => "lock-core:redlock",
             _ => "lock-core:reentrant",

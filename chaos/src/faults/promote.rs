@@ -139,7 +139,7 @@ pub(super) async fn successor(world: &World, name: &str) -> Result<String, Fault
 }
 
 /// Bars every other replica, waits until all sentinels have read it, and tells one to fail over.
-async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Result<(), FaultError> {
+pub(super) async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Result<(), FaultError> {
     let mut others = deployment.roles().await;
     others.retain(|name, role| *role == Role::Replica && name != chosen);
     let others: Vec<String> = others.into_keys().collect();
