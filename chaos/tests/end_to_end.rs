@@ -84,6 +84,27 @@ async fn every_workload_runs_in_a_scenario() {
     }
 }
 
+/// What clients take is measured while the load goes on, and held against its bounds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_clients_take_has_bounds() {
+    let bounded = |expect: &str| {
+        format!(
+            "name = \"sizes\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"30s\"\nenough = 3\n[expect]\n{expect}\n"
+        )
+    };
+    let kept = "connections = \"< 20\"\nsubscriptions = \"< 100\"\nmemory_mb = \"< 500\"";
+    for (expect, as_expected) in [(kept, true), ("connections = \"< 1\"", false)] {
+        let (run, _dir) = run(&bounded(expect), 7).await;
+        assert_eq!(run.result.as_expected, as_expected, "{}", told(&run));
+        assert_eq!(
+            run.result.exit_code,
+            u8::from(!as_expected),
+            "{}",
+            told(&run)
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_loop_counts_from_when_a_call_was_due() {
     let load = "workload = \"contended\"\nrate = \"40/s\"\nhold = \"1ms\"\n";

@@ -72,6 +72,7 @@ bites! {
     clock_of_a_server: "fault = \"clock\"\nwith = { jump = \"-20s\" }";
     drift_of_a_server: "fault = \"clock\"\nwith = { drift = \"50%\" }";
     clock_of_a_client: "fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\", drift = \"1%\" }";
+    block_of_a_client: "fault = \"block\"\non = \"client 1\"";
     late_writes: "fault = \"late-writes\"\non = \"client 1\"\nwith = { latency = \"50ms\" }";
     new_address: "fault = \"new-address\"\nwith = { after = \"100ms\" }";
     command: "fault = \"command\"\nwith = { args = [\"DEL\", \"orders-1\"] }";
@@ -107,7 +108,6 @@ async fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 /// On a master it is replaced; on a replica it takes over, whichever the servers would have chosen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_changes_the_role_of_its_target() {
@@ -139,6 +139,7 @@ async fn a_directive_that_was_so_before_is_without_proof() {
     assert_eq!((fault.bit, &fault.proof), (false, &was), "{}", told(&run));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_takeover_asks_nobody() {
     let (run, _dir) = run(&once("kind = \"cluster\"", "fault = \"takeover\""), 7).await;
     assert_bit(&run);
