@@ -113,11 +113,7 @@ async fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
 async fn a_failover_changes_the_role_of_its_target() {
     for (topology, on, words) in [
         ("sentinel", "master", "n1 was a master and is a replica, "),
-        (
-            "sentinel",
-            "n2",
-            "n2 was a replica and is a master, ",
-        ),
+        ("sentinel", "n2", "n2 was a replica and is a master, "),
         ("cluster", "master", "n1 was a master and is a replica, "),
         ("cluster", "n4", "n4 was a replica and is a master, "),
     ] {

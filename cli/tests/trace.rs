@@ -140,7 +140,7 @@ fn an_interrupted_trace_gives_back_what_it_holds() {
             .spawn()
             .unwrap();
         until("its lock is held", || {
-            server.cli(&["KEYS", "locklab:trace:*"]) != ""
+            !server.cli(&["KEYS", "locklab:trace:*"]).is_empty()
         });
         signal(&child, Signal::SIGINT);
         let output = child.wait_with_output().unwrap();
