@@ -13,7 +13,7 @@ use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
-use results::run::{BenchRow, Run, ServerInfo};
+use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
 use super::bench_part;
@@ -197,7 +197,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     let code = ended
         .as_ref()
-        .map_or_else(|| judge(&keeper.run), |(code, _)| *code);
+        .map_or_else(|| judge(&keeper.run.rows), |(code, _)| *code);
     if failed {
         keeper.discard();
         return Ok(code);
@@ -642,15 +642,11 @@ fn precision(text: &str) -> Result<f64, String> {
         .ok_or_else(|| crate::args::invalid("precision", text, "a share above 0%, such as 5%"))
 }
 
-/// The exit code of what was measured: unknown if a row that was asked for is invalid. Levels of a sweep are raised beyond what a lock can do, so
-/// that some are invalid; of them one that is valid is enough.
-pub(super) fn judge(run: &Run) -> u8 {
-    let rows = &run.rows;
-    let of_sweep = |row: &BenchRow| run.sweeps.iter().any(|sweep| sweep.has(row));
+/// The exit code of what was measured.
+pub(super) fn judge(rows: &[BenchRow]) -> u8 {
     if rows.iter().any(|row| row.safety.state == State::Violated) {
         exit::NOT_AS_EXPECTED
-    } else if rows.iter().any(|row| row.valid) && rows.iter().all(|row| row.valid || of_sweep(row))
-    {
+    } else if rows.iter().any(|row| row.valid) {
         exit::AS_EXPECTED
     } else {
         exit::UNKNOWN
@@ -677,26 +673,6 @@ mod tests {
                 "exec:other"
             ]
         );
-    }
-
-    #[test]
-    fn one_row_that_says_nothing_leaves_the_whole_unknown_but_in_a_sweep() {
-        let row = |valid| BenchRow {
-            valid,
-            ..BenchRow::default()
-        };
-        let mut run = Run::default();
-        assert_eq!(judge(&run), exit::UNKNOWN, "nothing was measured");
-        run.rows = vec![row(true), row(true)];
-        assert_eq!(judge(&run), exit::AS_EXPECTED);
-        run.rows.push(row(false));
-        assert_eq!(judge(&run), exit::UNKNOWN);
-        run.sweeps = vec![results::measures::Sweep::default()];
-        assert_eq!(judge(&run), exit::AS_EXPECTED);
-        run.rows = vec![row(false)];
-        assert_eq!(judge(&run), exit::UNKNOWN);
-        run.rows[0].safety.state = State::Violated;
-        assert_eq!(judge(&run), exit::NOT_AS_EXPECTED);
     }
 
     #[test]

@@ -172,7 +172,7 @@ pub(super) fn put(outcome: BenchOutcome, joined: &mut Run) -> u8 {
     };
     joined.warnings.retain(|warning| !said(warning));
     joined.warnings.extend(outcome.warnings.iter().cloned());
-    judge(joined)
+    judge(&joined.rows)
 }
 
 #[cfg(test)]
