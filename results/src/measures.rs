@@ -415,12 +415,6 @@ impl Sweep {
         lock(&self.subject, self.kind.as_deref())
     }
 
-    /// Whether a row is one of its levels.
-    pub fn has(&self, row: &BenchRow) -> bool {
-        let of_row = (&row.subject, &row.topology, &row.workload);
-        of_row == (&self.subject, &self.topology, &self.workload)
-    }
-
     /// What was raised, of what and where.
     pub(crate) fn title(&self) -> String {
         let (lock, topology) = (self.lock(), &self.topology);

@@ -152,7 +152,7 @@ fn case(result: &ScenarioResult) -> TestCase {
 }
 
 /// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is unknown. It is skipped where the exit code
-/// does not depend on it either: beside scenarios, and at a level of a sweep, which raises some until they are not kept.
+/// does not depend on it either: beside scenarios and beside a row that is valid.
 fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let why = match row.why_invalid.as_slice() {
         [] => cells::why_invalid(row).unwrap_or_default(),
@@ -161,7 +161,7 @@ fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let status = match cells::why_invalid(row) {
         _ if cells::is_void(row) => problem(NonSuccessKind::Failure, &why, "violated"),
         None => TestCaseStatus::success(),
-        Some(why) if !run.scenarios.is_empty() || run.sweeps.iter().any(|sweep| sweep.has(row)) => {
+        Some(why) if !run.scenarios.is_empty() || run.rows.iter().any(|row| row.valid) => {
             untried(&why)
         }
         Some(why) => problem(NonSuccessKind::Error, &printable(&why), "invalid"),
