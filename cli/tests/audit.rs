@@ -273,3 +273,24 @@ fn what_cannot_be_audited_is_said_before_anything_starts() {
         assert_eq!(code(&output), wanted, "{args:?}: {}", stderr(&output));
     }
 }
+
+/// Without `--no-bench` each lock has rows, too.
+#[test]
+fn an_audit_measures_what_it_has_tried() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "short", "2s");
+    let args = ["--json", "audit", "lock-core:plain", "baseline:set-nx-px"];
+    let more = ["--scenario", "short.toml", "--out", "run"];
+    let output = run(dir.path(), &[&args[..], &more[..]].concat());
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let kept = std::fs::read_to_string(dir.path().join("run/run.json")).expect("it is kept");
+    let kept: Value = serde_json::from_str(&kept).expect("it is JSON");
+    let rows = kept["rows"].as_array().expect("rows");
+    let of = |row: &Value| row["subject"].as_str().map(str::to_owned);
+    let measured: Vec<_> = rows.iter().filter_map(of).collect();
+    for subject in &args[2..] {
+        assert!(measured.iter().any(|of| of == subject), "{measured:?}");
+    }
+    let counted = |row: &Value| row["cycles_per_s"]["median"].as_f64() > Some(0.0);
+    assert!(rows.iter().all(counted), "{rows:?}");
+}

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::intervals::Intervals;
-use crate::run::{BenchRow, Quantiles};
+use crate::run::Quantiles;
 use crate::units::enclosed;
 
 /// How a row was loaded.
