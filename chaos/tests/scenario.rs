@@ -37,6 +37,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             "4:2",
             &["unknown key `lck`", "did you mean `lock`?"],
         ),
+        ("[7]", "4:2", &["unknown key `7`"]),
         (
             "[lock]\nlease = \"3 sec\"",
             "5:9",

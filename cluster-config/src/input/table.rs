@@ -58,6 +58,7 @@ pub fn read_table<T: DeserializeOwned>(
             message = asked(&path, probe).unwrap_or(message);
         } else if let [list @ .., entry] = path.as_slice()
             && entry.parse::<usize>().is_ok()
+            && let Some(DeValue::Array(_)) = at(whole.get_ref(), list)
             && let Some(wanted) = asked(list, DeValue::Boolean(true))
             && wanted.contains(", expected struct ")
         {
