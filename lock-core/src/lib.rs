@@ -43,7 +43,8 @@
 //!   given back and extended by its own acquire alone: a release that comes late takes nothing of what the owner was given since.
 //! - **Beside Redisson**: keys, fields, channels and payloads of `reentrant`, `non-reentrant`, `spin`, `fenced`, `fair`, `read` and
 //!   `write` are those of its locks. A release sends no DEL for its unlock latch: a hold of a fresh owner needs none, since its owner
-//!   never comes again, and the latches of a named owner end by themselves, with the lock or within 30 s.
+//!   never comes again, and the latches of a named owner end by themselves, with the lock or within 30 s. `read` and `write` wait
+//!   for a key that another kind of lock holds; Redisson's take it beside the holder, who loses it when they are released.
 //!
 //! # What is not
 //!
