@@ -69,24 +69,29 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
     );
 }
 
+/// `up` with its own answer to SIGHUP from before it began, whatever the tests themselves were started with.
+fn up_where_hang_up_is(handler: SigHandler, dir: &Path) -> (Child, String) {
+    let mut command = locklab(dir);
+    // SAFETY: sigaction is async-signal-safe and touches only the child.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::signal::signal(Signal::SIGHUP, handler)?;
+            Ok(())
+        });
+    }
+    up_by(command, dir, &["single"])
+}
+
 #[test]
 fn the_end_of_its_terminal_is_as_ctrl_c_unless_nohup_was_said() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut child, _) = up(dir.path(), &["single"]);
+    let (mut child, _) = up_where_hang_up_is(SigHandler::SigDfl, dir.path());
     signal(&child, Signal::SIGHUP);
     signal(&child, Signal::SIGHUP);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
 
-    let mut ignores = locklab(dir.path());
-    // SAFETY: sigaction is async-signal-safe and touches only the child.
-    unsafe {
-        ignores.pre_exec(|| {
-            nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigIgn)?;
-            Ok(())
-        });
-    }
-    let (mut child, url) = up_by(ignores, dir.path(), &["single"]);
+    let (mut child, url) = up_where_hang_up_is(SigHandler::SigIgn, dir.path());
     signal(&child, Signal::SIGHUP);
     let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
