@@ -576,7 +576,7 @@ fn anomalies(findings: &[Finding]) -> u64 {
     findings.iter().map(|finding| finding.count).sum()
 }
 
-/// However long answers take, whoever waits, and whether clients say when they sent.
+/// However long answers take, which caller waits, and whether clients say when they sent.
 #[test]
 fn no_correct_re_entrant_lock_is_convicted() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);

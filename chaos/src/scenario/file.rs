@@ -397,14 +397,7 @@ impl<'de> Deserialize<'de> for FaultName {
 }
 
 /// How often a fault is drawn, against the sum of all weights.
-#[derive(Clone, Copy)]
-struct Weight(u32);
-
-impl<'de> Deserialize<'de> for Weight {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        values::count::<D, 1_000_000>(deserializer).map(Self)
-    }
-}
+type Weight = values::Count<1_000_000>;
 
 type Weights = BTreeMap<&'static str, (&'static FaultKind, u32)>;
 
@@ -428,8 +421,8 @@ fn weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Weights, D::Err
 
         fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Weights, A::Error> {
             let mut weights = Weights::new();
-            while let Some((FaultName(kind), Weight(weight))) = table.next_entry()? {
-                weights.insert(kind.name, (kind, weight));
+            while let Some((FaultName(kind), weight)) = table.next_entry::<FaultName, Weight>()? {
+                weights.insert(kind.name, (kind, weight.0));
             }
             Ok(weights)
         }

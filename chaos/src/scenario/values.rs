@@ -145,40 +145,34 @@ pub(super) fn lease<'de, D: Deserializer<'de>>(
     })
 }
 
-/// What is allowed for a number of something.
-fn up_to(high: u32) -> String {
-    format!("a whole number from 1 to {high}")
+/// A number of something, from 1 to `HIGH`.
+pub(super) struct Count<const HIGH: u32>(pub(super) u32);
+
+impl<'de, const HIGH: u32> Deserialize<'de> for Count<HIGH> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from) {
+            Ok(count) if (1..=HIGH).contains(&count) => Ok(Self(count)),
+            _ => Err(D::Error::custom(format!("a whole number from 1 to {HIGH}"))),
+        }
+    }
 }
 
-/// A number of something, from 1 to `HIGH`.
 pub(super) fn count<'de, D: Deserializer<'de>, const HIGH: u32>(from: D) -> Result<u32, D::Error> {
-    match u32::deserialize(from) {
-        Ok(count) if (1..=HIGH).contains(&count) => Ok(count),
-        _ => Err(D::Error::custom(up_to(HIGH))),
-    }
+    Count::<HIGH>::deserialize(from).map(|Count(count)| count)
 }
 
 /// The same, where it may be left out.
 pub(super) fn some_count<'de, D: Deserializer<'de>, const HIGH: u32>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
-    match Option::<u32>::deserialize(from) {
-        Ok(None) => Ok(None),
-        Ok(Some(count)) if (1..=HIGH).contains(&count) => Ok(Some(count)),
-        _ => Err(D::Error::custom(up_to(HIGH))),
-    }
+    let count = Option::<Count<HIGH>>::deserialize(from)?;
+    Ok(count.map(|Count(count)| count))
 }
 
 /// Numbers of something by name.
 pub(super) fn counts<'de, D: Deserializer<'de>, const HIGH: u32>(
     from: D,
 ) -> Result<BTreeMap<String, u32>, D::Error> {
-    struct Count<const HIGH: u32>(u32);
-    impl<'de, const HIGH: u32> Deserialize<'de> for Count<HIGH> {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            count::<D, HIGH>(from).map(Self)
-        }
-    }
     let counts = BTreeMap::<String, Count<HIGH>>::deserialize(from)?.into_iter();
     Ok(counts.map(|(name, Count(count))| (name, count)).collect())
 }

@@ -91,18 +91,12 @@ fn window(usual: Duration, rate_per_s: f64, long: bool) -> Duration {
 
 /// What a row says of the rate that it was offered.
 fn answer(row: &BenchRow) -> Answer {
-    match row.valid {
-        true => Answer::Kept,
-        false
-            if row
-                .measures
-                .pacing
-                .as_ref()
-                .is_some_and(|pacing| !pacing.is_kept()) =>
-        {
-            Answer::NotKept
-        }
-        false => Answer::Unknown,
+    let pacing = row.measures.pacing.as_ref();
+    let late = pacing.is_some_and(|pacing| !pacing.is_kept());
+    match (row.valid, late) {
+        (true, _) => Answer::Kept,
+        (false, true) => Answer::NotKept,
+        (false, false) => Answer::Unknown,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools;
 
+use super::number_among;
 use crate::figure::{
     ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE,
     SERVER_CALLS, SERVER_CPU,
@@ -22,21 +23,15 @@ pub(super) fn render(run: &Run) -> String {
         let apart = [kind.unwrap_or_default(), whole(rtt_ns)];
         let key = (&row.subject, &row.topology, &row.workload, row.tasks);
         let of = (row.origin.as_str(), apart);
-        let number = known
-            .entry((key, of.clone()))
-            .and_modify(|n| *n += 1)
-            .or_insert(1);
-        bench(&mut out, row, &tail(run, of, *number));
+        let number = number_among(&mut known, (key, of.clone()));
+        bench(&mut out, row, &tail(run, of, number));
     }
     let mut known = BTreeMap::new();
     for result in &run.scenarios {
         let key = (&result.subject, &result.topology, &result.name);
         let of = (result.origin.as_str(), <[String; 2]>::default());
-        let number = known
-            .entry((key, of.clone()))
-            .and_modify(|n| *n += 1)
-            .or_insert(1);
-        scenario(&mut out, result, &tail(run, of, *number));
+        let number = number_among(&mut known, (key, of.clone()));
+        scenario(&mut out, result, &tail(run, of, number));
     }
     out
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use itertools::Itertools;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::ReportError;
 use super::cells::{self, printable};
+use super::{ReportError, number_among};
 use crate::audit::{AuditOutcome, AuditedSubject};
 use crate::figure::CYCLES;
 use crate::run::{BOUNDS, BenchRow, Outcome, RECOVERY, Run, ScenarioResult, with_origin};
@@ -43,15 +43,14 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         }
         suite.add_test_case(case);
     }
-    let mut known: BTreeMap<String, u32> = BTreeMap::new();
+    let mut known = BTreeMap::new();
     // The few rows of an audit say how fast its locks are about, and are not what it decides.
     let rows = run.rows.iter().filter(|_| run.audit.is_none());
     for row in rows {
         let mut case = case_of_row(run, row);
-        let number = known.entry(row.title()).or_default();
-        *number += 1;
+        let number = number_among(&mut known, row.title());
         // One of an A/A pair, or of several levels of a sweep.
-        if *number > 1 {
+        if number > 1 {
             case.name = format!("{} ({number})", case.name.as_str()).into();
         }
         suite.add_test_case(case);

@@ -13,6 +13,8 @@ mod servers;
 mod table;
 pub mod text;
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use itertools::Itertools;
 
@@ -48,6 +50,13 @@ impl From<String> for Fault {
     fn from(message: String) -> Self {
         Fault::Defect(message)
     }
+}
+
+/// How many with this key there are by now, this one included.
+fn number_among<K: Ord>(known: &mut BTreeMap<K, u32>, key: K) -> u32 {
+    let number = known.entry(key).or_default();
+    *number += 1;
+    *number
 }
 
 /// A form that a run can be given.
