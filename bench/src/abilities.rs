@@ -1,5 +1,7 @@
 //! What a lock says of itself when it is connected, so that nothing is asked of it that it does not have.
 
+use std::time::Duration;
+
 use crate::subject::{ConnectTo, Subject, SubjectError};
 
 /// What a lock can be asked for.
@@ -15,6 +17,8 @@ pub struct Abilities {
     pub features: Option<Vec<String>>,
     /// Whether it renews a lock by itself.
     pub renews: bool,
+    /// The lease that it renews, by its own word and after a wish; `None`: nothing is known.
+    pub watchdog: Option<Duration>,
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
@@ -54,6 +58,7 @@ impl Abilities {
         }
         self.library = format!("{} and {}", self.library, other.library);
         self.renews &= other.renews;
+        self.watchdog = self.watchdog.max(other.watchdog);
         self
     }
 

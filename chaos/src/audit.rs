@@ -3,20 +3,27 @@
 //! Pure: a scenario and what a lock says of itself go in, and so do results; who runs them is elsewhere.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
-use results::audit::{AuditOutcome, Judged};
+use results::audit::{AuditOutcome, InherentCause, Judged};
 use results::run::ScenarioResult;
 use results::units;
 use results::verdict::{State, Verdict};
 
 use crate::checkers::kinds::is_alone;
 use crate::plan;
-use crate::scenario::Scenario;
+use crate::scenario::{Length, Load, Scenario, When};
 
 /// Kinds that one holder has alone, and that promise no more.
 const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
+
+/// The lease that is renewed where a scenario wishes for none.
+const WATCHDOG: Length = Length(Duration::from_secs(30));
+
+/// No load is longer so that a hold outlives its lease.
+const SCALED_MAX: Duration = Duration::from_secs(90);
 
 /// A client with less of an even share did not go on where the others did.
 const STARVED: f64 = 0.3;
@@ -71,20 +78,51 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     let mut fitting = scenario.clone();
     fitting.lock.subject = subject.to_owned();
     fitting.lock.kind = kind;
+    if let (None, Some(renewed)) = (lock.lease, has.watchdog) {
+        scale(&mut fitting, renewed);
+    }
+    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or to say that it is lost.
+    if lock.lease.is_none()
+        && !has.has("renewals")
+        && let Some(belief) = scenario.expect.get("belief")
+        && let Some(contract) = fitting.expect.get_mut("contract")
+    {
+        contract.clone_from(belief);
+    }
     Ok(fitting)
+}
+
+/// Lengthens a scenario so that its holds outlive a lease that follows no wish; too long a one is left as it is, and shows nothing of renewal.
+fn scale(scenario: &mut Scenario, renewed: Duration) {
+    let wished = scenario.lock.watchdog.unwrap_or(WATCHDOG);
+    let ratio = renewed.as_secs_f64() / wished.0.as_secs_f64();
+    let Load { duration, hold, .. } = &mut scenario.load;
+    if ratio <= 1.0 || duration.0.mul_f64(ratio) > SCALED_MAX {
+        return;
+    }
+    let scaled = |length: Length| Length(length.0.mul_f64(ratio));
+    let times = |ns: &mut u64| *ns = (*ns as f64 * ratio) as u64;
+    *duration = scaled(*duration);
+    times(&mut hold.min_ns);
+    times(&mut hold.max_ns);
+    scenario.lock.wait = scaled(scenario.lock.wait);
+    scenario.lock.watchdog = Some(Length(renewed));
+    for fault in &mut scenario.faults {
+        if let When::AtNs(at_ns) = &mut fault.when {
+            times(at_ns);
+        }
+        fault.lasts_ns.iter_mut().for_each(times);
+    }
 }
 
 /// What a lock does not do that lacks a feature.
 fn lacking(feature: &str, durability: &str) -> String {
-    let says = match feature {
-        "lost" => "is not said to notify its holder when the lock is lost".to_owned(),
-        "renewals" => "is not said to report when it renews".to_owned(),
-        "durability" => {
-            format!("is not said to let a grant wait for replicas, as durability {durability} asks")
-        }
-        _ => return format!("lacks the feature `{feature}`"),
-    };
-    format!("{says}: it does not list the feature `{feature}`")
+    match feature {
+        "durability" => format!(
+            "is not said to let a grant wait for replicas, as durability {durability} asks: it does not list the feature `durability`"
+        ),
+        _ => format!("lacks the feature `{feature}`"),
+    }
 }
 
 /// Whether it works on servers of this shape.
@@ -233,14 +271,23 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
     let suspects = suspects(scenario, result);
     let violated: Vec<_> = of_state(result, State::Violated).collect();
     let unknown = of_state(result, State::Unknown).next().is_some();
+    let mut inherent = None;
     let (outcome, why) = if !suspects.is_empty() {
         (AuditOutcome::Broken, violations(&suspects))
     } else if unknown || !result.incomplete.is_empty() || judged_of(result).next().is_none() {
         (AuditOutcome::Unknown, doubts(result))
     } else if !violated.is_empty() {
-        let (violations, inherent) = (violations(&violated), &scenario.audit.inherent);
-        let why = format!("{violations}. No lock can keep it here: {inherent}");
-        (AuditOutcome::Inherent, why)
+        inherent = scenario.audit.inherent();
+        let (violations, why) = (violations(&violated), &scenario.audit.inherent);
+        let cause = match scenario.audit.cause {
+            InherentCause::ServerSettings => "The servers' settings let it happen",
+            InherentCause::NeedsFencing => "It needs fencing",
+            InherentCause::NoLock => "No lock can keep it here",
+        };
+        (
+            AuditOutcome::Inherent,
+            format!("{violations}. {cause}: {why}"),
+        )
     } else {
         let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
         let all = classes.join(", ");
@@ -252,6 +299,51 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
         outcome,
         verdicts: verdicts.collect(),
         why,
+        defect: defect(scenario, result, &suspects).to_owned(),
+        inherent,
+        without_grant_ns: result.without_grant_ns,
+    }
+}
+
+/// What a lock does wrong, in a few words; the gravest of what it violates.
+fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]) -> &'static str {
+    let of = |class: &str| suspects.iter().find(|(name, _)| *name == class);
+    let shows = |class: &str, what: &str| {
+        let mut anomalies = of(class)
+            .into_iter()
+            .flat_map(|(_, verdict)| &verdict.anomalies);
+        anomalies.any(|anomaly| anomaly.what == what)
+    };
+    let is_told = result.tells_holder != Some(false);
+    let is_renewed = scenario.lock.lease.is_none();
+    if of("confirmed").is_some() {
+        "the servers confirm two holders at once"
+    } else if of("belief").or(of("contract")).is_some() && is_renewed && !is_told {
+        "its holder is not told"
+    } else if of("contract").is_some() {
+        match shows("contract", "late-grant") && !shows("contract", "overlap") {
+            true => "it grants what has run out already",
+            false if is_renewed => "two owners at once",
+            false => "two owners within one lease",
+        }
+    } else if of("belief").is_some() {
+        match is_told {
+            true => "its holder is told too late",
+            false => "its holder is not told",
+        }
+    } else if of("effect").is_some() {
+        match shows("effect", "token-regression") {
+            true => "its fencing tokens do not rise",
+            false => "an update is lost",
+        }
+    } else if of("liveness").is_some() {
+        match shows("liveness", "no-return") {
+            true => "a call never returns",
+            false if shows("liveness", "stuck") => "a free lock is refused",
+            false => "its queue is not served in order",
+        }
+    } else {
+        ""
     }
 }
 
@@ -304,6 +396,10 @@ pub fn beside(
     Judged {
         outcome,
         why: format!("{}. {why}", alone.why),
+        defect: match outcome {
+            AuditOutcome::Broken => alone.defect,
+            _ => String::new(),
+        },
         ..alone
     }
 }
@@ -516,15 +612,18 @@ mod tests {
     #[test]
     fn what_a_lock_does_not_list_is_not_asked_of_it() {
         let why = |name: &str, has: &Abilities| fitted(&scenario(name), "exec:x", has).err();
-        let bare = has(&["plain"], &["extend"]);
+        let bare = Abilities {
+            renews: true,
+            ..has(&["plain"], &["extend"])
+        };
         let lacks = |name: &str, word: &str| {
             let why = why(name, &bare).expect(name);
             assert!(why.contains(word), "{why}");
         };
-        lacks("short-lease", "`lost`");
         lacks("failover-wait-all", "wait:all");
-        let all = has(&["plain"], &["lost", "durability"]);
-        assert_eq!(why("short-lease", &all), None);
+        lacks("cancelled", "`cancel`");
+        let all = has(&["plain"], &["durability"]);
+        assert_eq!(why("short-lease", &bare), None);
         assert_eq!(why("failover-wait-all", &all), None);
         assert!(why("watchdog-keeps", &all).is_some());
         let renews = Abilities {
@@ -532,6 +631,64 @@ mod tests {
             ..all
         };
         assert_eq!(why("watchdog-keeps", &renews), None);
+    }
+
+    #[test]
+    fn what_tells_its_holder_nothing_is_tried_and_found_to() {
+        let renews = Abilities {
+            renews: true,
+            ..has(&["plain"], &["extend"])
+        };
+        let asked = scenario("watchdog-client-paused");
+        let fitting = fitted(&asked, "exec:x", &renews).expect("nothing in it needs more");
+        // Renewals that nobody reports: contract equals belief, which none can keep in a pause.
+        assert_eq!(fitting.expect["contract"], "violated");
+        let mut paused = result(&fitting, &["belief", "contract"]);
+        paused.tells_holder = Some(false);
+        assert_eq!(judged(&asked, &paused).outcome, AuditOutcome::Inherent);
+        for name in ["short-lease", "after-outage", "watchdog-client-cut-off"] {
+            let asked = scenario(name);
+            let fitting = fitted(&asked, "exec:x", &renews).expect(name);
+            let class = match fitting.expect.contains_key("belief") {
+                true => "belief",
+                false => "contract",
+            };
+            let mut lost = result(&fitting, &[class]);
+            lost.tells_holder = Some(false);
+            let found = judged(&asked, &lost);
+            assert_eq!(found.outcome, AuditOutcome::Broken, "{name}");
+            assert_eq!(found.defect, "its holder is not told", "{name}");
+        }
+    }
+
+    #[test]
+    fn holds_outlive_a_lease_that_follows_no_wish_unless_that_takes_too_long() {
+        let renewing = |lease_s| Abilities {
+            renews: true,
+            watchdog: Some(Duration::from_secs(lease_s)),
+            ..has(&["plain"], &[])
+        };
+        for name in ["watchdog-keeps", "renewed-through-an-outage"] {
+            let asked = scenario(name);
+            for lease_s in [1, 3, 30] {
+                let fitting = fitted(&asked, "exec:x", &renewing(lease_s)).expect(name);
+                let lease_ns = lease_s * 1_000_000_000;
+                assert!(
+                    fitting.load.hold.min_ns > lease_ns,
+                    "{name}: {:?}",
+                    fitting.load.hold
+                );
+                assert!(fitting.load.duration.0 <= SCALED_MAX, "{name}");
+            }
+            let fitting = fitted(&asked, "exec:x", &renewing(600)).expect(name);
+            assert_eq!(
+                fitting.load, asked.load,
+                "{name}: ten minutes are not waited for"
+            );
+        }
+        let fixed = scenario("never-released");
+        let fitting = fitted(&fixed, "exec:x", &renewing(30)).expect("a fixed lease");
+        assert_eq!(fitting.load, fixed.load);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use cluster_config::layout::slot_range;
 use cluster_config::{Topology, TopologyKind, slot_of};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use results::audit::Inherent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,6 +50,9 @@ pub struct Plan {
     pub hooks: Hooks,
     /// What must come out, by verdict.
     pub expect: BTreeMap<String, String>,
+    /// Why no lock keeps what is expected to be violated; `None` where another lock keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherent: Option<Inherent>,
 }
 
 /// The load of a plan.
@@ -166,6 +170,7 @@ impl Plan {
             faults,
             hooks: scenario.hooks.clone(),
             expect: scenario.expect.clone(),
+            inherent: scenario.audit.inherent(),
         }
     }
 

@@ -601,3 +601,89 @@ fn fairness_counts_only_what_came_after_the_last_fault() {
     assert!((uneven - 36.0 / 52.0).abs() < 1e-9, "{uneven}");
     assert_eq!(fairness("1111", 99), None);
 }
+
+/// Three cycles of c1, and a call of c2 at 0.5 s that waits for at most 0.5 s and is answered `unknown` at `end_s`, if at all; a probe line
+/// ends the history at 30 s.
+fn unanswered(what: &str, end_s: Option<u64>, events: &str) -> History {
+    let mut text = String::new();
+    let asked = |t_ms: u64, id: u64, client: &str| {
+        let t_ns = t_ms * 1_000_000;
+        format!(
+            "{{\"t_ns\":{t_ns},\"id\":{id},\"client\":\"{client}\",\"owner\":\"t0\",\"op\":\"acquire\",\"kind\":\"plain\",\"lease_ms\":1000,\"wait_ms\":500,\"lock\":\"a\"}}\n"
+        )
+    };
+    let line = |t_ms: u64, rest: &str| format!("{{\"t_ns\":{},{rest}}}\n", t_ms * 1_000_000);
+    for n in 0..3 {
+        text += &asked(n * 100, 2 * n, "c1");
+        text += &line(
+            n * 100 + 1,
+            &format!("\"id\":{},\"end\":\"ok\",\"grant\":\"g{n}\"", 2 * n),
+        );
+        text += &line(
+            n * 100 + 2,
+            &format!("\"id\":{},\"op\":\"release\",\"grant\":\"g{n}\"", 2 * n + 1),
+        );
+        text += &line(n * 100 + 3, &format!("\"id\":{},\"end\":\"ok\"", 2 * n + 1));
+    }
+    match what {
+        "acquire" => text += &asked(500, 90, "c2"),
+        step => {
+            text += &asked(400, 89, "c2");
+            text += &line(401, "\"id\":89,\"end\":\"ok\",\"grant\":\"h\"");
+            text += &line(500, &format!("\"id\":90,\"op\":\"{step}\",\"grant\":\"h\""));
+        }
+    }
+    text += events;
+    if let Some(end_s) = end_s {
+        text += &line(end_s * 1000, "\"id\":90,\"end\":\"unknown\"");
+    }
+    text += &line(30_000, "\"event\":\"probe\",\"lock\":\"a\",\"ok\":true");
+    History::parse(&text).unwrap()
+}
+
+/// A fault on c2's link at 0.2 s, healed when it says.
+fn cut(heal_s: Option<u64>) -> String {
+    let line = |t_ms: u64, phase: &str| {
+        let t_ns = t_ms * 1_000_000;
+        format!(
+            "{{\"t_ns\":{t_ns},\"event\":\"fault\",\"fault\":\"corrupt\",\"targets\":[\"n1 -> c2\"],\"span\":1,\"phase\":\"{phase}\"}}\n"
+        )
+    };
+    let heal = heal_s.map_or(String::new(), |heal_s| line(heal_s * 1000, "heal"));
+    line(600, "inject") + &heal
+}
+
+#[test]
+fn a_call_that_never_returns_is_a_violation_whatever_touched_its_client_before() {
+    let judged = |what: &str, end_s, events: &str| {
+        let verdict = without_floors(&unanswered(what, end_s, events))
+            .verdicts
+            .liveness;
+        let what = verdict.anomalies.iter().map(|one| one.what.clone());
+        (verdict.state, what.collect::<Vec<_>>(), verdict.why)
+    };
+    for what in ["acquire", "release"] {
+        for events in [String::new(), cut(Some(4))] {
+            // No answer at all, and one that the recorder gave up for: both are late by more than 10 s after the heal.
+            for end_s in [None, Some(15)] {
+                let (state, found, why) = judged(what, end_s, &events);
+                let never = found.iter().any(|found| found == "no-return");
+                assert!(never, "{what}: {state:?} {found:?} {why:?}");
+            }
+            let (_, found, _) = judged(what, Some(9), &events);
+            assert!(!found.contains(&"no-return".to_owned()), "{what} in time");
+        }
+        // The faults have not healed for so long: it may still come.
+        for (end_s, heal_s) in [(Some(15), Some(6)), (None, None)] {
+            let (state, _, why) = judged(what, end_s, &cut(heal_s));
+            assert_eq!(state, State::Unknown, "{what}");
+            assert!(why[0].contains("no answer 10 s beyond its wait"), "{why:?}");
+        }
+        let died = "{\"t_ns\":700000000,\"event\":\"crash\",\"client\":\"c2\"}\n";
+        assert_eq!(
+            judged(what, None, died).0,
+            State::Clean,
+            "{what} of the dead"
+        );
+    }
+}

@@ -80,7 +80,10 @@ fn a_client_that_a_fault_touched_need_not_have_had_a_turn() {
 #[test]
 fn a_load_that_was_to_contend_and_did_not_is_unknown() {
     let contended = |most| CheckOptions {
-        floors: Some(Floors { contended: most }),
+        floors: Some(Floors {
+            contended: most,
+            ..Floors::default()
+        }),
         ..CheckOptions::default()
     };
     assert_eq!(judged(&text(30), &contended(30)).0, State::Clean);
@@ -191,5 +194,85 @@ fn each_fault_has_a_row_of_how_the_lock_came_through() {
     assert_eq!(
         (row.operations, row.error_share, row.hang_share),
         (2, Some(0.5), Some(0.0))
+    );
+}
+
+/// Why a history is not clean with these floors.
+fn below(text: &str, floors: Floors) -> Vec<String> {
+    let options = CheckOptions {
+        floors: Some(floors),
+        ..CheckOptions::default()
+    };
+    judged(text, &options).1
+}
+
+/// A server is killed at `t_ms` and back 20 ms later, in the middle of `text(30)`; before it `held` is granted, if it is something.
+fn through_a_kill(t_ms: u64, held: &str) -> String {
+    let phase = |t_ms: u64, phase: &str| {
+        let t_ns = t_ms * 1_000_000;
+        format!(
+            "{{\"t_ns\":{t_ns},\"event\":\"fault\",\"fault\":\"kill\",\"targets\":[\"n1\"],\"span\":1,\"phase\":\"{phase}\"}}"
+        )
+    };
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for line in held.lines().chain(text(30).lines()) {
+        let t_ns = line[8..].split(',').next().and_then(|ns| ns.parse().ok());
+        lines.push((t_ns.expect("a stamp"), line.to_owned()));
+    }
+    for (t_ms, word) in [(t_ms, "inject"), (t_ms + 20, "heal")] {
+        lines.push((t_ms * 1_000_000, phase(t_ms, word)));
+    }
+    lines.sort_by_key(|(t_ns, _)| *t_ns);
+    lines.into_iter().map(|(_, line)| line + "\n").collect()
+}
+
+/// A hold of another lock from the beginning to the end, of a library that renews so long a lease.
+fn held(watchdog_ms: u64) -> String {
+    format!(
+        r#"{{"t_ns":0,"event":"client","client":"c3","watchdog_ms":{watchdog_ms}}}
+{{"t_ns":0,"id":900,"client":"c3","owner":"t0","op":"acquire","lock":"b","kind":"plain","lease_ms":null,"wait_ms":0}}
+{{"t_ns":1,"id":900,"end":"ok","grant":"h"}}
+"#
+    )
+}
+
+#[test]
+fn a_fault_before_which_nothing_was_granted_shows_nothing() {
+    let floors = || Floors {
+        granted_before: ["kill".to_owned()].into(),
+        ..Floors::default()
+    };
+    let why = below(&through_a_kill(0, ""), floors());
+    assert!(why[0].contains("0 grants before kill on n1"), "{why:?}");
+    assert_eq!(below(&through_a_kill(109, ""), floors()), [""; 0]);
+    // Of a fault that begins with the load nothing is asked.
+    assert_eq!(below(&through_a_kill(0, ""), Floors::default()), [""; 0]);
+}
+
+#[test]
+fn a_claim_about_holds_needs_one_that_spanned_the_fault() {
+    let floors = || Floors {
+        outlived: "kill".to_owned(),
+        ..Floors::default()
+    };
+    let why = below(&through_a_kill(109, ""), floors());
+    assert_eq!(
+        why,
+        ["no hold spanned kill: nothing of before it was still held after it"]
+    );
+    assert_eq!(below(&through_a_kill(109, &held(100)), floors()), [""; 0]);
+}
+
+#[test]
+fn a_claim_about_renewal_needs_a_hold_that_outlived_the_lease() {
+    let floors = || Floors {
+        outlives_lease: true,
+        ..Floors::default()
+    };
+    assert_eq!(below(&through_a_kill(109, &held(100)), floors()), [""; 0]);
+    let why = below(&through_a_kill(109, &held(1_000)), floors());
+    assert!(
+        why[0].contains("no hold outlived the lease of 1 s"),
+        "{why:?}"
     );
 }

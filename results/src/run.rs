@@ -9,7 +9,7 @@ use std::fmt;
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Audit, AuditOutcome, AuditedScenario};
+use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
 use crate::compare::Difference;
 use crate::measures::{Measures, Sweep, lock};
 use crate::nearest::nearest;
@@ -376,6 +376,9 @@ pub struct ScenarioResult {
     /// Length of the load in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
+    /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ns: Option<u64>,
     /// Directory of its history and logs, relative to the run's.
     #[serde(default)]
     pub dir: String,
@@ -394,6 +397,15 @@ pub struct ScenarioResult {
     /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does not apply.
     #[serde(default)]
     pub durability: String,
+    /// Why no lock keeps what is expected to be violated, and what helps; `None` where another lock keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherent: Option<Inherent>,
+    /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tells_holder: Option<bool>,
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked. What safety costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_grant_ns: Option<u64>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,
@@ -463,6 +475,18 @@ pub struct FaultRecovery {
     pub herd: u64,
     /// Locks that stood still from the injection on, until the next one.
     pub stuck_locks: u64,
+    /// Grants before the injection.
+    #[serde(default)]
+    pub grants_before: u64,
+    /// Grants from the injection to the heal; to the end of the history, where nothing was healed.
+    #[serde(default)]
+    pub grants_during: u64,
+    /// Grants after the heal.
+    #[serde(default)]
+    pub grants_after: u64,
+    /// Holds that spanned it: granted before the injection, and believed in after the heal and after the servers took writes again.
+    #[serde(default)]
+    pub holds_across: u64,
 }
 
 /// How soon a lock worked again.
@@ -726,6 +750,18 @@ impl ScenarioResult {
         (!self.faults.is_empty()).then(|| after.into_iter().all(soon))
     }
 
+    /// What is to be said where nothing was granted after the last fault: a load that ends before a lease has passed shows no more than that.
+    pub fn unrecovered(&self) -> String {
+        let last_ns = self.faults.iter().map(|fault| fault.injected_ns).max();
+        match self.lease_ns {
+            Some(lease_ns) if self.load_ns <= lease_ns.saturating_add(last_ns.unwrap_or(0)) => {
+                let (lease, load) = (units::duration(lease_ns), units::duration(self.load_ns));
+                format!("not within this run (lease {lease}, load {load})")
+            }
+            _ => "never".to_owned(),
+        }
+    }
+
     /// Anomalies of `class` per minute of load; `None` without a load of known length.
     pub fn per_minute(&self, class: &str) -> Option<f64> {
         self.verdicts.get(class)?.rate_per_minute(self.load_ns)
@@ -748,6 +784,28 @@ mod tests {
             expected: BTreeMap::from([("contract".to_owned(), "clean".to_owned())]),
             ..ScenarioResult::default()
         }
+    }
+
+    #[test]
+    fn what_a_short_load_cannot_show_is_not_called_never() {
+        let s = 1_000_000_000;
+        let after = |load_s, lease_s: Option<u64>| ScenarioResult {
+            load_ns: load_s * s,
+            lease_ns: lease_s.map(|lease_s| lease_s * s),
+            faults: vec![FaultSpan {
+                injected_ns: s,
+                ..FaultSpan::default()
+            }],
+            ..ScenarioResult::default()
+        };
+        let short = after(4, Some(10)).unrecovered();
+        assert_eq!(short, "not within this run (lease 10 s, load 4 s)");
+        assert_eq!(after(12, Some(10)).unrecovered(), "never");
+        assert_eq!(
+            after(4, None).unrecovered(),
+            "never",
+            "an earlier build's run"
+        );
     }
 
     #[test]

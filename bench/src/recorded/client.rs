@@ -13,7 +13,7 @@ use crate::load::{self, Gate, Pacer, SharedClient, Task};
 use crate::subject::{ClientEvent, Connected};
 
 /// How long the tasks of a client may take to end after the load was stopped, besides what their waits allow.
-const END_WITHIN: Duration = Duration::from_secs(10);
+const END_WITHIN: Duration = Duration::from_secs(20);
 
 /// A client of a running load.
 pub struct RunningClient {

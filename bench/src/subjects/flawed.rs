@@ -196,6 +196,19 @@ pub(super) static BROKEN: &[Recipe] = &[
         renewal: Renewal::UntilFirstError,
         ..SET_NX_PX
     },
+    // As teams write it: a thread that sends PEXPIRE each second, and ends at its first error.
+    Recipe {
+        name: "broken:renewer-dies",
+        about: "each hold has a renewer, which ends at its first error: the lease ends while its holder works on, and is not notified",
+        renewal: Renewal::UntilOwnError,
+        ..SET_NX_PX
+    },
+    Recipe {
+        name: "broken:never-renews",
+        about: "says that it renews a lease of 3 s, whatever is wished, and renews nothing",
+        renewal: Renewal::Claimed,
+        ..SET_NX_PX
+    },
     // Who died in the line stays in it, before everybody who came later.
     Recipe {
         name: "broken:line-keeps-the-dead",

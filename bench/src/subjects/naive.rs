@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use super::{
     common::{ByHand, Grants, only_lock, try_again},
-    recipe::{Enters, READERS_UNSEEN, Recipe, Renewal, Silence, Take, Tokens, Waits},
+    recipe::{Enters, READERS_UNSEEN, Recipe, Silence, Take, Tokens, Waits},
     steps::Steps,
 };
 use crate::{
@@ -305,7 +305,7 @@ impl LockClient for NaiveClient {
             // The key is taken, and no caller has it: its lease frees it.
             Err(trouble) => return AcquireEnd::Unknown(trouble.to_string()),
         };
-        let renewed = request.lease.is_none() && recipe.renewal != Renewal::Never;
+        let renewed = request.lease.is_none() && recipe.renewal.happens();
         let renewals = renewed.then(|| {
             let renewing = self.steps.clone().renew(
                 format!("g{number}"),
@@ -389,7 +389,7 @@ impl LockClient for NaiveClient {
 
     /// One that never renews is held to what it was asked for: to keep the lock, or to say that it is lost.
     fn reports_renewals(&self) -> bool {
-        self.recipe().renewal != Renewal::Never
+        self.recipe().renewal.happens()
     }
 
     async fn commands(&self) -> Option<u64> {

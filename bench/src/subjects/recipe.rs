@@ -66,10 +66,24 @@ pub(super) enum Renewal {
     ThirdsByWallClock,
     /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any more, and nobody is notified.
     UntilFirstError,
+    /// As `Thirds`, until the first error of a hold's own renewal: then it is not renewed any more, and its holder is not notified.
+    UntilOwnError,
     /// As `Thirds`, and tries again for ever where it cannot, without a word to the holder.
     NeverSaysLost,
     /// Sets the lease once and believes in it for ever.
     Never,
+    /// As `Never`, and says that it renews a lease of 3 s, whatever is wished.
+    Claimed,
+}
+
+/// The lease of [`Renewal::Claimed`].
+pub(super) const CLAIMED: Duration = Duration::from_secs(3);
+
+impl Renewal {
+    /// Whether something renews.
+    pub(super) fn happens(self) -> bool {
+        !matches!(self, Renewal::Never | Renewal::Claimed)
+    }
 }
 
 /// Who may enter a lock that is held.

@@ -13,7 +13,7 @@ use redis::Cmd;
 
 use super::{
     common::Own,
-    recipe::{Extend, Give, Recipe, Renewal, Take},
+    recipe::{CLAIMED, Extend, Give, Recipe, Renewal, Take},
 };
 use crate::{
     links::{Script, Trouble, cmd},
@@ -60,7 +60,10 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(recipe: &'static Recipe, own: Own) -> Self {
+    pub(super) fn new(recipe: &'static Recipe, mut own: Own) -> Self {
+        if recipe.renewal == Renewal::Claimed {
+            own.lease = CLAIMED;
+        }
         Steps {
             recipe,
             own,
@@ -321,6 +324,7 @@ impl Steps {
                 Ok(Err(_)) if self.recipe.renewal == Renewal::UntilFirstError => {
                     return self.failed();
                 }
+                Ok(Err(_)) | Err(_) if self.recipe.renewal == Renewal::UntilOwnError => return,
                 _ if self.recipe.renewal == Renewal::NeverSaysLost => sure_until += lease,
                 Ok(Ok(false)) => return lost("the server has it no more"),
                 Ok(Err(_)) if Instant::now() < sure_until => {}

@@ -7,21 +7,32 @@
 //! 4. Of a load whose clients are known, each client was granted once at least if the others were granted ten times per client: one
 //!    that a fault touched, or that died, need not have had a turn.
 //! 5. In a load that is to contend, one acquire at least met another owner's hold or acquire of its lock.
-//! 6. Of each fault of a run that carries proofs there is evidence that it took effect.
-//! 7. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and its recorder lost nothing.
+//! 6. A grant came before the last of the faults that do not begin with the load: without one there was nothing to lose.
+//! 7. Where the claim is about holds, one of them spanned the fault in question; where it is about renewal, one outlived the lease that is
+//!    renewed.
+//! 8. Of each fault of a run that carries proofs there is evidence that it took effect.
+//! 9. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and its recorder lost nothing.
 //!
-//! Rules 1 to 5 are the floors, and can be switched off; rules 6 and 7 always hold.
+//! Rules 1 to 7 are the floors, and can be switched off; rules 8 and 9 always hold.
 
 use std::collections::BTreeSet;
 
+use results::units;
+
 use super::holds::{Grant, Record};
-use super::{CheckOptions, belief, faults};
+use super::{CheckOptions, belief, faults, recovery};
 
 /// How much must have happened before *clean* may be said, besides what must have in every run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Floors {
     /// Acquires that met another owner's hold or acquire.
     pub contended: u64,
+    /// Faults by name: a grant must come before the last of them.
+    pub granted_before: BTreeSet<String>,
+    /// A fault by name that a hold must have spanned; empty: none.
+    pub outlived: String,
+    /// A hold must have outlived the lease that its library renews.
+    pub outlives_lease: bool,
 }
 
 /// Why clean cannot be said of a history; empty if it can.
@@ -75,6 +86,46 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<St
         let what = format!("operations overlap or follow {}", faults::shown(fault));
         doubts.extend(little(operations, 1, &what));
     }
+    let mut timed = record
+        .faults
+        .iter()
+        .filter(|fault| floors.granted_before.contains(&fault.fault));
+    if let Some(last) = timed.next_back() {
+        let before = record
+            .granted()
+            .filter(|grant| grant.returned_ns < last.injected_ns)
+            .count() as u64;
+        let what = format!(
+            "grants before {}, so that nothing could be lost in it",
+            faults::shown(last)
+        );
+        doubts.extend(little(before, 1, &what));
+    }
+    let mut outlived = record
+        .faults
+        .iter()
+        .filter(|fault| fault.fault == floors.outlived);
+    if !floors.outlived.is_empty()
+        && !outlived.any(|fault| recovery::holds_across(record, fault) > 0)
+    {
+        doubts.push(format!(
+            "no hold spanned {}: nothing of before it was still held after it",
+            floors.outlived
+        ));
+    }
+    if floors.outlives_lease
+        && !record
+            .grants
+            .iter()
+            .any(|grant| outlives_lease(record, grant))
+    {
+        let longest_ns = record.watchdog_ns.values().max();
+        let lease =
+            longest_ns.map_or_else(String::new, |ns| format!(" of {}", units::duration(*ns)));
+        doubts.push(format!(
+            "no hold outlived the lease{lease} that is renewed: whether it is renewed is not known. A driver that heeds options.watchdog_ms is tried with a shorter one"
+        ));
+    }
     let clients = options.clients.iter();
     doubts.extend(clients.filter_map(|client| without_turn(record, client, options)));
     if floors.contended > 0 {
@@ -82,6 +133,12 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<St
         doubts.extend(little(met, floors.contended, "acquires met another's"));
     }
     doubts
+}
+
+/// Whether a grant was held for longer than the lease that its library renews.
+fn outlives_lease(record: &Record, grant: &Grant) -> bool {
+    let lease_ns = record.renewal_ns(record.ask_of(grant).client);
+    grant.held && belief::end_ns(record, grant).saturating_sub(grant.returned_ns) > lease_ns
 }
 
 /// Fewer show nothing.

@@ -213,6 +213,8 @@ pub struct Record {
     pub blind: BTreeSet<u32>,
     /// Clients whose library's every renewal is on record.
     pub reporting: BTreeSet<u32>,
+    /// Whether the library of every client that says its features tells its holder of a loss; `None` where none says them.
+    pub tells_holder: Option<bool>,
     /// Endings per operation.
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
     /// The stamp of the first line.

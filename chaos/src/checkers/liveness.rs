@@ -16,7 +16,10 @@
 //! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
 //! 6. Of a history from several clocks each end of a stretch is off by both uncertainties: what the sum is beyond the grace for certain is
 //!    a violation, and what it may be beyond it a doubt.
-//! 7. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
+//! 7. A call without an answer 10 s beyond its wait, and 10 s after every fault that touches its client had healed and the servers took the probe, never returns:
+//!    that is a violation, whatever touched its client before. Where the faults had not healed for so long it is a doubt. A client that
+//!    died is excused.
+//! 8. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
 
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
@@ -33,6 +36,9 @@ const POLL_NS: u64 = 250_000_000;
 
 /// For so long at most a line serves one who has left it unheard: its place lasts 3 s, and a call 2 s.
 const CALLED_NS: u64 = 5_000_000_000;
+
+/// A call that has no answer for so long beyond its wait never returns.
+const RETURNS_WITHIN_NS: u64 = 10_000_000_000;
 
 /// Nobody can say whether a lock stood still for longer than the grace.
 const UNKNOWN: &str = "how long the lock was free and asked for is known to the generators' clocks only, and that may be longer than the grace";
@@ -80,7 +86,89 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
             finding.doubt(UNKNOWN);
         }
     }
+    unreturned(record, &touches, &mut findings);
     findings
+}
+
+/// Adds the calls that never return.
+fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]) {
+    let asks = record.asks.iter().filter_map(|ask| {
+        let bound_ns = ask.called_ns.saturating_add(ask.wait_ns?);
+        Some((ask, "acquire", ask.called_ns, bound_ns, record.over_ns(ask)))
+    });
+    let steps = record.grants.iter().flat_map(|grant| {
+        let died_ns = record.died_ns(grant);
+        let own = record
+            .steps(grant)
+            .filter(|step| step.kind != StepKind::Renewal);
+        own.map(move |step| {
+            let what = match step.kind {
+                StepKind::Release => "release",
+                _ => "extend",
+            };
+            let over_ns = step.returned_ns.or(died_ns);
+            (
+                record.ask_of(grant),
+                what,
+                step.called_ns,
+                step.called_ns,
+                over_ns,
+            )
+        })
+    });
+    let late = |bound_ns: u64, over_ns: Option<u64>| {
+        over_ns.unwrap_or(record.end_ns) > bound_ns.saturating_add(RETURNS_WITHIN_NS)
+    };
+    let mut calls = asks
+        .chain(steps)
+        .filter(|(.., bound_ns, over_ns)| late(*bound_ns, *over_ns))
+        .peekable();
+    if calls.peek().is_none() {
+        return;
+    }
+    for (ask, what, called_ns, bound_ns, over_ns) in calls {
+        let over_ns = over_ns.unwrap_or(record.end_ns);
+        // One that stands still to the end is not alive.
+        if record
+            .faults
+            .iter()
+            .any(|fault| fault.paused(ask.client, (over_ns, over_ns)))
+        {
+            continue;
+        }
+        let owner = record.owners.get(ask.owner);
+        for lock in record.locks_of(ask) {
+            let finding = &mut findings[*lock as usize];
+            let touches = touches.get(*lock);
+            let healed_ns = touches.last_heal_ns(ask.client, (0, over_ns)).unwrap_or(0);
+            let up_ns = touches
+                .down()
+                .within((0, over_ns))
+                .last()
+                .map_or(0, |(_, up_ns)| up_ns);
+            let from_ns = bound_ns.max(healed_ns).max(up_ns);
+            if !late(from_ns, Some(over_ns)) {
+                finding.doubt(&format!(
+                    "a call had no answer 10 s beyond its wait, and the faults had not healed for so long: {what} of {owner} at {}",
+                    ms(called_ns)
+                ));
+                continue;
+            }
+            finding.add(Anomaly {
+                what: "no-return".to_owned(),
+                lock: record.locks.get(*lock).to_owned(),
+                from_ns,
+                to_ns: over_ns,
+                grants: Vec::new(),
+                proof: format!(
+                    "a call that never returns: {what} of {owner}, called at {}, was due by {} and had no answer {} later, with all faults healed and its client alive",
+                    ms(called_ns),
+                    ms(from_ns),
+                    ms(over_ns - from_ns)
+                ),
+            });
+        }
+    }
 }
 
 fn lease_ns(record: &Record, ask: &Ask) -> u64 {

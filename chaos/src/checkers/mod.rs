@@ -143,6 +143,8 @@ pub struct CheckReport {
     pub recovery: Recovery,
     /// The recovery from each fault, in the order of [`Record::faults`].
     pub faults: Vec<FaultRecovery>,
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked.
+    pub without_grant_ns: Option<u64>,
     /// Acquires that were answered ok.
     pub grants: u64,
     /// How evenly clients were granted since the last fault was over; `None` with one client, or without a grant.
@@ -191,6 +193,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         recovery: Recovery {
             first_grant_after_fault_ns: record.recovery_ns(),
         },
+        without_grant_ns: recovery::without_grant_ns(&record),
         grants: record.granted().count() as u64,
         faults: recovery::rows(&record, &locks),
         fairness: fairness::of(&record),

@@ -373,6 +373,8 @@ impl Reader {
                 if has("renewals") {
                     self.record.reporting.insert(client);
                 }
+                let tells = self.record.tells_holder.unwrap_or(true) && has("lost");
+                self.record.tells_holder = Some(tells);
                 if let Some(lease_ms) = watchdog_ms {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }

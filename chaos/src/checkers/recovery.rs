@@ -10,6 +10,9 @@
 //!    or a release.
 //! 4. The herd is the acquires under way in the first second after the heal (after the injection, where there is no heal).
 //! 5. Stuck locks are those of which liveness says so, from the injection on until the next fault's.
+//! 6. A hold spans a fault if it was granted before the injection and is believed in after the heal, and after the servers took the lock's
+//!    probe again if they had refused it.
+//! 7. A lock is without a grant while nobody believes to hold it, from the first to the last call that asks for it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +20,9 @@ use results::run::FaultRecovery;
 use results::verdict::Verdicts;
 
 use super::belief;
-use super::faults::Fault;
-use super::holds::{Ending, Record};
+use super::faults::{self, Fault};
+use super::holds::{Ask, Ending, Record};
+use super::spans::Span;
 
 /// An answer that is late by more than this hangs.
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
@@ -93,6 +97,7 @@ fn row(
         until_ns.saturating_sub(op.called_ns) > op.patience_ns
     };
     let herd_ns = fault.healed_ns.unwrap_or(from_ns);
+    let healed_ns = fault.healed_ns.unwrap_or(u64::MAX);
     let herd = record.asks.iter().filter(|ask| {
         ask.called_ns <= herd_ns.saturating_add(HERD_NS)
             && record.over_ns(ask).is_none_or(|t_ns| t_ns >= herd_ns)
@@ -116,7 +121,73 @@ fn row(
         holder_knew_ns: holder_knew_ns(record, from_ns),
         herd: herd.count() as u64,
         stuck_locks: stuck.len() as u64,
+        grants_before: granted().filter(|t_ns| *t_ns < from_ns).count() as u64,
+        grants_during: granted()
+            .filter(|t_ns| (from_ns..healed_ns).contains(t_ns))
+            .count() as u64,
+        grants_after: granted().filter(|t_ns| *t_ns >= healed_ns).count() as u64,
+        holds_across: holds_across(record, fault) as u64,
     }
+}
+
+/// How many holds spanned a fault.
+pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
+    let from_ns = fault.injected_ns;
+    let again = |lock: u32| {
+        let probes = record.probes.get(&lock).map_or(&[][..], Vec::as_slice);
+        let down = faults::refused(probes);
+        // It may have been refused at once, or only when the fault was in place.
+        let mut since = down.iter().filter(|(down_ns, _)| *down_ns >= from_ns);
+        since.next().map_or(from_ns, |(_, up_ns)| up_ns)
+    };
+    let healed_ns = fault.healed_ns.unwrap_or(from_ns);
+    let across = |lock: usize| {
+        let after_ns = again(lock as u32).max(healed_ns);
+        let held = record.held(lock);
+        held.filter(move |(_, grant)| {
+            grant.returned_ns <= from_ns && belief::end_ns(record, grant) > after_ns
+        })
+        .count()
+    };
+    (0..record.locks.len()).map(across).sum()
+}
+
+/// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked.
+pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
+    let of_lock = |lock: usize| -> Option<u64> {
+        let asks: &[u32] = record.asks_of.get(lock)?;
+        let flight = |index: &u32| -> Span {
+            let ask: &Ask = &record.asks[*index as usize];
+            (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
+        };
+        let longest_ns = asks.iter().map(flight).map(|(from, to)| to - from).max()?;
+        let mut longest = 0;
+        let mut free_ns = record.begin_ns;
+        let holds = record
+            .held(lock)
+            .map(|(_, grant)| (grant.returned_ns, belief::end_ns(record, grant)));
+        for (granted_ns, end_ns) in holds.chain([(record.end_ns, record.end_ns)]) {
+            if granted_ns.saturating_sub(free_ns) > longest {
+                let first =
+                    asks.partition_point(|ask| flight(ask).0 < free_ns.saturating_sub(longest_ns));
+                let meanwhile = asks[first..]
+                    .iter()
+                    .map(flight)
+                    .take_while(|(called_ns, _)| *called_ns < granted_ns);
+                let meanwhile = meanwhile.filter(|(_, over_ns)| *over_ns > free_ns);
+                let ends = meanwhile.fold(None, |ends: Option<Span>, (from, to)| {
+                    let (first, last) = ends.unwrap_or((from, to));
+                    Some((first.min(from), last.max(to)))
+                });
+                let asked_ns =
+                    ends.map(|(from, to)| to.min(granted_ns).saturating_sub(from.max(free_ns)));
+                longest = longest.max(asked_ns.unwrap_or(0));
+            }
+            free_ns = free_ns.max(end_ns);
+        }
+        Some(longest)
+    };
+    (0..record.locks.len()).filter_map(of_lock).max()
 }
 
 /// From an instant until the first of those that held then heard that it does not hold any more.

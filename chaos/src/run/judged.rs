@@ -22,6 +22,7 @@ use crate::checkers::holds::Ending;
 use crate::checkers::{self, CheckOptions, CheckReport, Floors, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
+use crate::scenario::{Length, When};
 use crate::{proof, scenario};
 
 /// The result of a plan before anything was recorded.
@@ -39,6 +40,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
         durability: plan.lock.durability.clone(),
         server_config: plan.topology.config.clone().into_iter().collect(),
         load: used(plan),
+        inherent: plan.inherent.clone(),
         ..ScenarioResult::default()
     }
 }
@@ -46,7 +48,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
 /// How the callers of a plan use the lock, in words: what two configurations must share before their throughput is compared.
 fn used(plan: &Plan) -> BTreeMap<String, String> {
     // What stands elsewhere in a result, or says nothing of how a caller asks.
-    const LEFT_OUT: [&str; 8] = [
+    const LEFT_OUT: [&str; 9] = [
         "subject",
         "kind",
         "watchdog",
@@ -55,6 +57,7 @@ fn used(plan: &Plan) -> BTreeMap<String, String> {
         "mix",
         "enough",
         "protects",
+        "outlives",
     ];
     let (load, does) = (&plan.load, &plan.load.does);
     let mut fields = scenario::object(&plan.lock);
@@ -163,6 +166,19 @@ pub(super) fn judged(
         }
     }
     result.recovery = report.recovery;
+    let renewed_ns = report.record.watchdog_ns.values().max().copied();
+    let wished = plan.lock.lease.or(plan.lock.watchdog).map(Length::ns);
+    result.lease_ns = match plan.lock.lease {
+        Some(_) => wished,
+        None => renewed_ns.or(wished),
+    };
+    result.without_grant_ns = report.without_grant_ns;
+    let told = report
+        .record
+        .grants
+        .iter()
+        .any(|grant| grant.lost_ns.is_some());
+    result.tells_holder = report.record.tells_holder.map(|says| says || told);
     result.notes.extend(report.notes);
     (result.notes).extend(hand_offs::notes(&report.record, subject));
     let seconds = recorded.load.as_secs_f64();
@@ -267,13 +283,25 @@ fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
     granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
 }
 
+/// The lease that a library renews where nothing else is wished.
+const WATCHDOG_NS: u64 = 30_000_000_000;
+
 /// How the history of a plan is judged, as far as the plan knows.
 pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
     let kinds = plan.load.does.mix.keys();
+    let lock = &plan.lock;
+    let watchdog_ns = lock.watchdog.map_or(WATCHDOG_NS, Length::ns);
+    let timed = plan
+        .faults
+        .iter()
+        .filter(|fault| !matches!(fault.when, When::AtNs(0) | When::OnMessage(_)));
     CheckOptions {
         // Where more tasks than locks are at work, some must have met.
         floors: Some(Floors {
             contended: u64::from(plan.load.tasks() > plan.load.locks.len()),
+            granted_before: timed.map(|fault| fault.fault.clone()).collect(),
+            outlived: plan.load.does.outlives.clone(),
+            outlives_lease: lock.lease.is_none() && plan.load.does.hold.max_ns >= watchdog_ns,
         }),
         clients: plan.load.client_names().collect(),
         kinds: kinds.filter(|kind| !kind.is_empty()).cloned().collect(),

@@ -11,6 +11,7 @@ use bench::recorded::{Owners, Protects};
 use bench::workload::{Asks, Workload};
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
+use results::audit::{Inherent, InherentCause};
 use results::verdict::CLASSES;
 use schemars::JsonSchema;
 use serde::de::value::{self, StrDeserializer};
@@ -53,12 +54,27 @@ pub(super) struct File {
 pub struct Audit {
     /// Why no lock can keep here what `[expect]` says is violated: a sentence. Default: none, and another lock can.
     pub inherent: String,
+    /// What stands behind it: `server-settings` (persistence, eviction, `appendfsync` …), `needs-fencing` or `no-lock`. Default no-lock.
+    pub cause: InherentCause,
+    /// What to change so that it does not happen: a sentence.
+    pub remedy: String,
     /// The smallest suite that has the scenario: `quick`, `standard` or `full`. Default standard.
     pub suite: Suite,
     /// A sound lock, tried in the same run where another one comes out violated. Default: the scenario's own.
     pub twin: String,
-    /// Features that a lock must list, or there is nothing to try: `lost` (it notifies its holder), `durability`, `extend` …
+    /// Features that a lock must list, or there is nothing to try, since a request cannot be made without them: `durability`, `extend` …
     pub needs: Vec<String>,
+}
+
+impl Audit {
+    /// Why no lock keeps it; `None` where another one can.
+    pub fn inherent(&self) -> Option<Inherent> {
+        (!self.inherent.is_empty()).then(|| Inherent {
+            cause: self.cause,
+            why: self.inherent.clone(),
+            remedy: self.remedy.clone(),
+        })
+    }
 }
 
 /// Which scenarios an audit has; each suite has those of the one before.
@@ -172,6 +188,10 @@ pub struct Load {
     /// healed. A slow machine gets the patience that a fast one does not need. Default: never.
     #[serde(deserialize_with = "values::some_count::<_, 1_000_000>")]
     pub enough: Option<u32>,
+    /// A fault that some hold must outlive: granted before it, and held until it is healed and the servers take writes again. Without such a hold
+    /// nothing is known. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub outlives: String,
     /// Kinds by weight, for locks with two sides. Default: the lock's kind.
     #[serde(deserialize_with = "values::counts::<_, 1_000_000>")]
     pub mix: BTreeMap<String, u32>,
@@ -265,6 +285,7 @@ impl Default for Load {
             think: Range::constant(Duration::from_millis(5)),
             duration: Length(Duration::from_secs(10)),
             enough: None,
+            outlives: String::new(),
             mix: BTreeMap::new(),
             extend: None,
             reenter: 0.0,

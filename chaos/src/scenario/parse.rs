@@ -15,7 +15,7 @@ use crate::checkers::kinds::names;
 use super::faults::Scene;
 use super::file::{Audit, CLIENTS_MAX, ExpectTable, FaultTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
-use super::{Scenario, ScenarioErrors, default_subject, faults, random};
+use super::{FaultSpec, Scenario, ScenarioErrors, default_subject, faults, random};
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioErrors> {
     let problems = Problems::new(text);
@@ -93,6 +93,17 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
             specs.extend(faults::check(section, table, refused, scene, &file.load));
         }
     }
+    let outlives = &file.load.outlives;
+    let there = outlives.is_empty()
+        || specs
+            .iter()
+            .any(|fault: &FaultSpec| fault.fault == *outlives);
+    require(
+        load_section,
+        "outlives",
+        there || specs.len() != file.faults.len(),
+        "one of the scenario's own [[faults]]",
+    );
     let random = match &file.random {
         Some(table) if sound(&["random"]) => {
             random::check(top.inside("random"), table, topology.as_ref(), &file.load)
@@ -191,6 +202,10 @@ fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
     }
     let some = section.get("inherent").is_none() || !audit.inherent.trim().is_empty();
     require(section, "inherent", some, "a sentence, not empty");
+    for key in ["cause", "remedy"] {
+        let about = section.get(key).is_none() || !audit.inherent.is_empty();
+        require(section, key, about, "left out without `inherent`");
+    }
     let bounded = expect.expects_harm() || audit.inherent.is_empty();
     let allowed = "left out where `[expect]` expects nothing but `clean`";
     require(section, "inherent", bounded, allowed);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cluster_config::TopologyKind;
+use results::verdict::CLASSES;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -35,6 +36,15 @@ pub fn scenario_text(plan: &Plan) -> String {
     }
     if !plan.expect.is_empty() {
         section(&mut text, "[expect]", object(&plan.expect));
+    }
+    let mut harms = plan.expect.iter();
+    if let Some(inherent) = &plan.inherent
+        && harms.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean")
+    {
+        let mut fields = object(inherent);
+        fields.insert("inherent".to_owned(), json!(inherent.why));
+        fields.remove("why");
+        section(&mut text, "[audit]", fields);
     }
     text
 }

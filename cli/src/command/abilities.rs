@@ -1,12 +1,16 @@
 //! Asks a lock what it has, on small servers of the shape that is asked about, or on somebody's own.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bench::abilities::Abilities;
 use bench::subject::{ConnectTo, Subject, SubjectError};
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 
 use crate::exit;
+
+/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows no wish.
+const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// Says hello as one client of `subject`, and does `then` with the answer while the servers are there. Gives the version of ours too.
 pub(super) async fn ask<T>(
@@ -30,6 +34,7 @@ pub(super) async fn ask<T>(
     let url = own.as_deref().or(target).unwrap_or_default();
     let to = ConnectTo {
         log: Some(log),
+        watchdog: Some(WATCHDOG),
         ..ConnectTo::new(url, "c1", 7, "none")
     };
     let done = then(Abilities::of(subject, &to).await, url).await;

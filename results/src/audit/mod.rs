@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::outcome::{AuditOutcome, Score};
+pub use self::outcome::{AuditOutcome, Inherent, InherentCause, Score};
 use crate::report::{again, command_line, machine};
 use crate::run::{BenchRow, Run};
 use crate::verdict::State;
@@ -41,6 +41,9 @@ pub struct AuditedSubject {
     pub scenarios: Vec<AuditedScenario>,
     /// How many came out how.
     pub score: Score,
+    /// Of the inherent ones, how many have which cause.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inherent_causes: BTreeMap<InherentCause, u32>,
 }
 
 /// Whether a driver keeps to the driver protocol.
@@ -87,6 +90,15 @@ pub struct AuditedScenario {
     pub verdicts: BTreeMap<String, State>,
     /// Why it came out so, in a sentence.
     pub why: String,
+    /// What the lock does wrong, in a few words such as `its holder is not told`; empty where it is not broken.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub defect: String,
+    /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherent: Option<Inherent>,
+    /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None` where nothing was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_grant_ns: Option<u64>,
     /// The command that makes the first run again from the scenario's file; empty where only its kept plan does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
@@ -144,6 +156,15 @@ pub struct Judged {
     pub verdicts: BTreeMap<String, State>,
     /// Why, in a sentence.
     pub why: String,
+    /// What the lock does wrong, in a few words; empty where it is not broken.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub defect: String,
+    /// What stands behind a violation that no lock keeps from happening.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherent: Option<Inherent>,
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nothing was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_grant_ns: Option<u64>,
 }
 
 impl AuditedScenario {
@@ -158,8 +179,13 @@ impl AuditedScenario {
         let worst = self.runs.iter().map(|run| run.judged.outcome).max();
         self.outcome = worst.unwrap_or_default();
         let runs = self.runs.iter();
+        let without = runs.clone().filter_map(|run| run.judged.without_grant_ns);
+        self.without_grant_ns = without.max();
         let mut worst = runs.filter(|run| run.judged.outcome == self.outcome);
-        let why = worst.next().map_or("", |run| run.judged.why.as_str());
+        let first = worst.next().map(|run| &run.judged);
+        let why = first.map_or("", |judged| judged.why.as_str());
+        self.defect = first.map_or_else(String::new, |judged| judged.defect.clone());
+        self.inherent = first.and_then(|judged| judged.inherent.clone());
         self.why = match self.runs.len() {
             1 => why.to_owned(),
             all => format!("in {} of {all} repeats: {why}", worst.count() + 1),
@@ -201,6 +227,14 @@ impl AuditedSubject {
     pub fn count(&mut self) {
         let outcomes = self.scenarios.iter().map(|scenario| scenario.outcome);
         self.score = outcomes.collect();
+        self.inherent_causes.clear();
+        for inherent in self
+            .scenarios
+            .iter()
+            .filter_map(|one| one.inherent.as_ref())
+        {
+            *self.inherent_causes.entry(inherent.cause).or_default() += 1;
+        }
     }
 
     /// Its scenarios of an outcome.

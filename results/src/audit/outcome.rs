@@ -93,6 +93,58 @@ impl AuditOutcome {
     }
 }
 
+/// What stands behind a violation that no lock keeps from happening.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum InherentCause {
+    /// Persistence, eviction, `appendfsync`, who may give commands: with other settings the same lock keeps it.
+    ServerSettings,
+    /// Only the resource can refuse what a late holder does.
+    NeedsFencing,
+    /// No lock on these servers can keep it.
+    #[default]
+    NoLock,
+}
+
+impl InherentCause {
+    /// All, in the order in which they are counted.
+    pub const ALL: [Self; 3] = [Self::ServerSettings, Self::NeedsFencing, Self::NoLock];
+
+    /// The words for it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ServerSettings => "the servers' settings",
+            Self::NeedsFencing => "needs fencing",
+            Self::NoLock => "no lock can keep it",
+        }
+    }
+}
+
+/// Why no lock keeps a scenario, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Inherent {
+    /// What stands behind it.
+    pub cause: InherentCause,
+    /// Why, in a sentence.
+    pub why: String,
+    /// What to change, in a sentence; empty where nothing is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
 /// How many scenarios came out how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

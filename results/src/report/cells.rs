@@ -48,7 +48,7 @@ pub(crate) fn recovery(scenario: &ScenarioResult) -> String {
     match scenario.recovery.first_grant_after_fault_ns {
         Some(ns) => units::duration(ns),
         None if scenario.faults.is_empty() => "–".to_owned(),
-        None => "never".to_owned(),
+        None => scenario.unrecovered(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cells::printable;
 use crate::figure::{GRANT_AFTER, OF_FAULTS};
-use crate::run::{FaultSpan, Run};
+use crate::run::{FaultSpan, Run, ScenarioResult};
 
 /// The headings: the fault, and its figures.
 pub(super) fn heads() -> Vec<&'static str> {
@@ -11,19 +11,19 @@ pub(super) fn heads() -> Vec<&'static str> {
 }
 
 /// The figures of one fault, in order; `None` where no history was judged.
-fn cells(fault: &FaultSpan) -> Option<Vec<String>> {
+fn cells(scenario: &ScenarioResult, fault: &FaultSpan) -> Option<Vec<String>> {
     fault.recovery?;
     let words = OF_FAULTS.iter().map(|figure| match figure.words(fault) {
         // Not a dash: that there was no grant is known.
-        words if words == "–" && figure.name == GRANT_AFTER.name => "never".to_owned(),
+        words if words == "–" && figure.name == GRANT_AFTER.name => scenario.unrecovered(),
         words => words,
     });
     Some(words.collect())
 }
 
 /// The same as one sentence; empty where no history was judged.
-pub(crate) fn words(fault: &FaultSpan) -> String {
-    let cells = cells(fault).unwrap_or_default();
+pub(crate) fn words(scenario: &ScenarioResult, fault: &FaultSpan) -> String {
+    let cells = cells(scenario, fault).unwrap_or_default();
     let [before, after, window, errors, hangs, knew, herd, stuck] = cells.as_slice() else {
         return String::new();
     };
@@ -42,7 +42,11 @@ pub(super) fn rows(run: &Run) -> Vec<Vec<String>> {
             if several {
                 row[0] = format!("{}\n{}", printable(&scenario.name), row[0]);
             }
-            row.extend(cells(fault)?.iter().map(|cell| cell.replace(' ', "\u{a0}")));
+            row.extend(
+                cells(scenario, fault)?
+                    .iter()
+                    .map(|cell| cell.replace(' ', "\u{a0}")),
+            );
             Some(row)
         })
     });

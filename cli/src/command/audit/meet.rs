@@ -20,7 +20,7 @@ use crate::exit;
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
-const CONFORM_WITHIN: Duration = Duration::from_secs(120);
+const CONFORM_WITHIN: Duration = Duration::from_secs(180);
 
 type Has = Result<Abilities, (AuditOutcome, String)>;
 

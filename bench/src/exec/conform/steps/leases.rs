@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{
-    super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS,
-    expect, grant_of, granted, not_asked, shown,
+    super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, NOTICE_MAX_MS, SHORT_MS, SLACK, Trial,
+    WATCHDOG_MAX_MS, expect, grant_of, granted, not_asked, shown,
 };
 use crate::protocol::{self, error_text};
 
@@ -109,6 +109,32 @@ impl Trial<'_> {
         }
     }
 
+    /// A renewed lock is held for longer than the lease that is renewed.
+    pub(super) async fn renewal(&mut self) -> MaybeFound {
+        let Some(ms) = self.watchdog_ms else {
+            return not_asked("hello has no watchdog_ms: nothing is renewed");
+        };
+        if ms > WATCHDOG_MAX_MS {
+            return not_asked(&format!(
+                "the lease that it renews is {ms} ms, whatever is wished by options.watchdog_ms, and {WATCHDOG_MAX_MS} ms at most are waited for"
+            ));
+        }
+        let lock = self.fresh_lock().await?;
+        let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
+        if reply.ending == "failed" {
+            return not_asked(&format!("no renewed lease: {}", error_text(&reply.body)));
+        }
+        let grant = granted(&reply, "a renewed lease")?;
+        let long = Duration::from_millis(ms + ms / 2);
+        self.listen(A, long).await;
+        let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
+        let free =
+            format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
+        self.taken_or(&reply, &free)?;
+        self.release_of(A, &grant).await?;
+        Ok(format!("held after {} ms of {ms}", long.as_millis()))
+    }
+
     pub(super) async fn loss(&mut self) -> MaybeFound {
         if !self.options.may_flush {
             return not_asked("the target is not ours: nothing is deleted there");
@@ -119,7 +145,7 @@ impl Trial<'_> {
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
         match grant_of(&reply) {
-            Some(grant) => Ok(self.lost(&lock, &grant).await?),
+            Some(grant) => Ok(self.lost(&grant).await?),
             None if reply.ending == "failed" => {
                 not_asked(&format!("no renewed lease: {}", error_text(&reply.body)))
             }
@@ -127,15 +153,9 @@ impl Trial<'_> {
         }
     }
 
-    /// A renewed lock is kept, then deleted at the server.
-    async fn lost(&mut self, lock: &str, grant: &str) -> Found {
-        let renews_ms = self.watchdog_ms.filter(|ms| *ms <= WATCHDOG_MAX_MS);
-        if let Some(ms) = renews_ms {
-            self.listen(A, Duration::from_millis(ms + 300)).await;
-            let reply = self.ask_for(B, lock, "t0", 0, Some(LONG_MS)).await?;
-            let free = format!("a renewed lock was free after its lease of {ms} ms");
-            self.taken_or(&reply, &free)?;
-        }
+    /// A renewed lock is deleted at the server.
+    async fn lost(&mut self, grant: &str) -> Found {
+        let renews_ms = self.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
         flush(&self.options.target).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {

@@ -24,13 +24,15 @@ const SHORT_MS: u64 = 800;
 const LONG_MS: u64 = 20_000;
 /// The watchdog's lease that is wished for; a driver may have its own.
 const WATCHDOG_MS: u64 = 1_500;
-/// A library that renews more rarely is not waited for.
-const WATCHDOG_MAX_MS: u64 = 6_000;
+/// A library that renews a longer lease is not waited for.
+const WATCHDOG_MAX_MS: u64 = 30_000;
+/// The word of a loss is not waited for where the lease is longer.
+const NOTICE_MAX_MS: u64 = 6_000;
 /// Clocks and schedulers may be so far off.
 const SLACK: Duration = Duration::from_millis(150);
 
 /// The steps in which another client is to be kept from a lock.
-const OF_ONE_HOLDER: [&str; 9] = [
+const OF_ONE_HOLDER: [&str; 10] = [
     "busy",
     "wait",
     "extend",
@@ -39,6 +41,7 @@ const OF_ONE_HOLDER: [&str; 9] = [
     "expiry",
     "late extend",
     "late release",
+    "renewal",
     "loss",
 ];
 
@@ -144,6 +147,7 @@ impl<'a> Trial<'a> {
                 late_extend,
                 late_release,
                 notice,
+                renewal,
                 loss,
                 kill,
                 load,

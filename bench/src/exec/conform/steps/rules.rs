@@ -141,6 +141,12 @@ pub(super) const STEPS: &[Rule] = &[
         "events",
     ),
     (
+        "renewal",
+        "a renewed lock is still held after one and a half of the leases that it says it renews",
+        "let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed",
+        "acquire",
+    ),
+    (
         "loss",
         "a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend",
         "print {\"event\":\"lost\",\"grant\":…} when the library finds the lock gone, and do not create it anew",

@@ -1,0 +1,101 @@
+//! Locks as teams write them, in three languages: an audit convicts each by what it does wrong, and `conform` the one that renews nothing.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{code, run, skipped, stderr, stdout};
+
+const CONTROLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls");
+
+/// The locks of a mode in each language that this machine has, as command lines.
+fn home_made(mode: &str) -> Vec<String> {
+    let built = format!("{}/home-made-go", env!("CARGO_TARGET_TMPDIR"));
+    let go = ["go", "build", "-o", &built, "."];
+    let mut all = Vec::new();
+    for (line, there) in [
+        (
+            format!("python3 {CONTROLS}/home_made.py {mode}"),
+            &["python3", "--version"][..],
+        ),
+        (
+            format!("node {CONTROLS}/home-made.mjs {mode}"),
+            &["node", "--version"],
+        ),
+        (format!("{built} {mode}"), &go),
+    ] {
+        let mut command = Command::new(there[0]);
+        let ended = command
+            .args(&there[1..])
+            .current_dir(format!("{CONTROLS}/go"))
+            .output();
+        match ended {
+            Ok(output) => {
+                assert!(output.status.success(), "{there:?}: {}", stderr(&output));
+                all.push(line);
+            }
+            Err(_) => skipped(&format!("there is no {}", there[0])),
+        }
+    }
+    all
+}
+
+fn json(dir: &Path, args: &[&str]) -> (i32, Value, String) {
+    let output = run(dir, &[&["--json", "--seed", "7"], args].concat());
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    let json = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{said}"));
+    (code(&output), json, said)
+}
+
+/// Audits the locks of a mode on a scenario that the suite `quick` has: each is broken, since its holder is not told.
+fn convicted(mode: &str, scenario: &str) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let locks: Vec<String> = home_made(mode)
+        .iter()
+        .map(|line| format!("exec:{line}"))
+        .collect();
+    let mut args = vec![
+        "audit",
+        "--no-bench",
+        "--scenario",
+        scenario,
+        "--out",
+        "run",
+    ];
+    args.extend(locks.iter().map(String::as_str));
+    let (code, json, said) = json(dir.path(), &args);
+    assert_eq!(code, 1, "{said}");
+    for subject in json["subjects"].as_array().expect("subjects") {
+        let found = &subject["scenarios"][0];
+        assert_eq!(found["outcome"], "broken", "{found:#}");
+        assert_eq!(found["defect"], "its holder is not told", "{found:#}");
+        assert_eq!(found["verdicts"]["belief"], "violated", "{found:#}");
+    }
+}
+
+#[test]
+fn a_renewer_that_ends_at_its_first_error_is_convicted_in_each_language() {
+    convicted("renewer-dies", "renewed-through-an-outage");
+}
+
+#[test]
+fn a_lock_that_says_that_it_renews_and_does_not_is_convicted_in_each_language() {
+    convicted("never-renews", "watchdog-keeps");
+}
+
+#[test]
+fn conform_finds_a_renewal_that_does_not_happen() {
+    for (mode, wrong) in [("never-renews", &["renewal"][..]), ("renewer-dies", &[])] {
+        for line in home_made(mode) {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let (code, report, said) = json(dir.path(), &["conform", &line]);
+            let steps = report["steps"].as_array().expect("steps").iter();
+            let broken = steps.filter(|step| step["outcome"] == "broken");
+            let names: Vec<_> = broken.filter_map(|step| step["name"].as_str()).collect();
+            assert_eq!(names, wrong, "{line}: {said}");
+            assert_eq!(code, i32::from(!wrong.is_empty()), "{line}: {said}");
+        }
+    }
+}
