@@ -99,6 +99,32 @@ fn a_lock_lost_while_the_command_runs_ends_it_with_76() {
 }
 
 #[test]
+fn a_command_that_runs_for_longer_than_the_lock_may_be_held_is_ended_with_76() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let held = |longest: &str, command: &str| {
+        let args = [
+            "lock",
+            &url,
+            "orders",
+            "--max-hold",
+            longest,
+            "--",
+            "sleep",
+            command,
+        ];
+        let output = run(dir.path(), &args);
+        assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
+        (code(&output), stderr(&output))
+    };
+    let (code, said) = held("500ms", "60");
+    assert_eq!(code, 76, "{said}");
+    assert!(said.contains("longest time"), "{said}");
+    assert_eq!(held("60s", "0").0, 0);
+}
+
+#[test]
 fn a_lock_that_is_found_lost_at_its_release_is_76() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();

@@ -11,6 +11,9 @@ if now > tonumber(ARGV[3]) then
     return {now}
 end
 local free = tonumber(redis.call('get', KEYS[1]) or 0)
+if not free then
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 local said
 if free < tonumber(ARGV[1]) then
     said = ARGV[4] and redis.call('get', KEYS[2])

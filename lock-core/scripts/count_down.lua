@@ -6,6 +6,9 @@ if said then
     return tonumber(said)
 end
 local left = tonumber(redis.call('get', KEYS[1]) or 0)
+if not left then
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 if left <= 0 then
     redis.call('del', KEYS[1])
     return 0

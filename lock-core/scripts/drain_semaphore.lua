@@ -6,6 +6,9 @@ if said then
     return tonumber(said)
 end
 local free = tonumber(redis.call('get', KEYS[1]) or 0)
+if not free then
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 if free <= 0 then
     return 0
 end

@@ -5,6 +5,10 @@ local channel = ARGV[#ARGV]
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local free = redis.call('get', KEYS[1])
+if free and not tonumber(free) then
+    -- Another kind of lock: to be left alone.
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 free = free and tonumber(free)
 
 local function add(count, publish)

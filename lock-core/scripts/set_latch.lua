@@ -6,6 +6,9 @@ if said then
     return tonumber(said)
 end
 local done = redis.call('set', KEYS[1], ARGV[1], 'nx') and 1 or 0
+if done == 0 and not tonumber(redis.call('get', KEYS[1]) or 0) then
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 redis.call('set', KEYS[2], done, 'px', ARGV[4])
 if done == 1 then
     speak(ARGV[3], ARGV[2], '1')

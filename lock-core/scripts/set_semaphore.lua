@@ -11,6 +11,9 @@ if ARGV[5] then
 else
     begun = redis.call('set', KEYS[1], ARGV[1], 'nx')
 end
+if not begun and not tonumber(redis.call('get', KEYS[1]) or 0) then
+    return redis.error_reply('WRONGTYPE the key holds no number')
+end
 redis.call('set', KEYS[2], begun and 1 or 0, 'px', ARGV[4])
 if not begun then
     return 0

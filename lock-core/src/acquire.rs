@@ -3,18 +3,19 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
-use crate::hold::{Hold, Who, bad_lease};
+use crate::hold::{Hold, Who, bad_lease, bad_max_hold, bad_token_life};
 use crate::kind::ServerLine;
 use crate::lock::{Acquire, Lease, LockInner, Owner, Wait};
-use crate::release::{Giving, Open};
+use crate::release::{Giving, Open, too_many_undos};
 use crate::servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at};
 use crate::topology::NodeError;
-use crate::waiting::gate::{RIVALS, Subscriptions, doubt, settle};
+use crate::waiting::gate::{GateFront, Position, RIVALS, Subscriptions, doubt, settle};
 use crate::waiting::queue::{WaiterEvent, least_left};
 
 const ACTION: &str = "acquire";
@@ -39,7 +40,9 @@ pub(crate) async fn acquire_for(
         Lease::Renewed => options.watchdog_lease,
         Lease::Fixed(lease) => lease,
     };
-    if let Some(why) = bad_lease(lease) {
+    let bad_life = how.token_life.and_then(bad_token_life);
+    let bad = bad_life.or_else(|| how.max_hold.and_then(bad_max_hold));
+    if let Some(why) = bad_lease(lease).or(bad).or_else(outside_of_tokio) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let background = &lock.client.background;
@@ -57,7 +60,7 @@ pub(crate) async fn acquire_for(
         Wait::Forever => (false, None),
         _ => (true, Some(began + options.request_timeout(durability))),
     };
-    let hold = Hold::new(lock, who, how.lease, durability, how.token_life);
+    let hold = Hold::new(lock, who, how, durability);
     // Dropped after the search: a client that closes waits until each waiter has begun to give back.
     let _waits;
     let mut search = Search::new(hold, end);
@@ -109,10 +112,25 @@ fn waited<'a>(
     })
 }
 
+/// Why nothing can be waited for here, if so.
+pub(crate) fn outside_of_tokio() -> Option<&'static str> {
+    let outside = tokio::runtime::Handle::try_current().is_err();
+    outside.then_some(
+        "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
+    )
+}
+
 /// The error of a client whose runtime has ended: it would renew nothing, and hear no message.
 fn without_runtime(lock: &LockInner, kind: ErrorKind) -> LockError {
     let why = "the runtime that its client was made in has ended";
     LockError::local(kind, ACTION, &lock.names.key, why)
+}
+
+/// What a waiter comes to behind others of its client.
+enum Turn {
+    Front(OwnedMutexGuard<GateFront>),
+    /// It has asked without being the first.
+    Granted(Guard),
 }
 
 /// One acquire on its way. Dropping it gives back whatever may have been taken.
@@ -122,7 +140,7 @@ struct Search {
     /// Where it may be held although nobody has a guard.
     open: Open,
     end: Option<Instant>,
-    last: Seen,
+    last: LastAttempt,
     /// An attempt that may have taken the lock, of which no more was heard.
     unknown: Option<NodeError>,
     /// Attempts, and failed attempts in a row.
@@ -136,11 +154,18 @@ struct Search {
     held_back: bool,
 }
 
-/// What the last look saw.
+/// What the last attempt came to.
 #[derive(Debug)]
-enum Seen {
-    Nothing,
-    Taken { left: Option<Duration> },
+enum LastAttempt {
+    /// There was none yet.
+    None,
+    /// There was none: it stood behind another waiter of this client, which was not polled for so long.
+    Behind {
+        silence: Duration,
+    },
+    Taken {
+        left: Option<Duration>,
+    },
     Split,
     TooLate,
     Trouble(NodeError),
@@ -152,7 +177,7 @@ impl Search {
             open: Open::new(&hold, Giving::Undo),
             hold,
             end,
-            last: Seen::Nothing,
+            last: LastAttempt::None,
             unknown: None,
             looks: 0,
             failures: 0,
@@ -172,6 +197,11 @@ impl Search {
     /// One attempt, within the caller's bound.
     async fn look(&mut self) -> Result<Option<Guard>, LockError> {
         let lock = Arc::clone(&self.hold.lock);
+        if let Some(error) = too_many_undos(&lock) {
+            self.failures += 1;
+            self.last = LastAttempt::Trouble(error);
+            return Ok(None);
+        }
         let timeout = lock.client.options.request_timeout(self.hold.durability);
         let now = Instant::now();
         let end = self.end.map(|end| end.max(now + LAST_LOOK));
@@ -180,14 +210,22 @@ impl Search {
         let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
         self.hold.asking.set(true);
-        let tried = lock.servers.acquire(&self.hold, deadline).await;
+        let asked = lock.servers.acquire(&self.hold, deadline);
+        let (tried, cut_off) = match self.end {
+            Some(_) => answered_by(deadline, asked).await,
+            None => (asked.await, false),
+        };
         self.hold.asking.set(false);
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = lock.servers.is_majority();
         if majority && !matches!(tried, Ok(Tried::Granted { .. })) {
-            // The vote has cleaned up after itself, in the background where it had to.
-            self.open.close_all();
+            // A vote cleans up after itself, in the background where it has to; one that was cut off leaves that to the search.
+            if cut_off {
+                self.hold.unsettled.set(true);
+            } else {
+                self.open.close_all();
+            }
             self.start_anew();
         }
         let refused = match tried {
@@ -209,11 +247,11 @@ impl Search {
                 // A grant that comes after its own lease is none.
                 self.start_anew();
                 self.unknown = None;
-                self.last = Seen::TooLate;
+                self.last = LastAttempt::TooLate;
             }
             Ok(Tried::Busy { left }) => {
                 self.nothing_taken();
-                self.last = Seen::Taken { left };
+                self.last = LastAttempt::Taken { left };
             }
             Ok(Tried::Queued {
                 left,
@@ -227,14 +265,14 @@ impl Search {
                 } else {
                     self.nothing_taken();
                 }
-                self.last = Seen::Taken { left };
+                self.last = LastAttempt::Taken { left };
             }
-            Ok(Tried::Split | Tried::Late) => self.last = Seen::Split,
+            Ok(Tried::Split | Tried::Late) => self.last = LastAttempt::Split,
             Ok(Tried::Settled) => {
                 self.open.close_all();
                 self.unknown = None;
                 self.start_anew();
-                self.last = Seen::TooLate;
+                self.last = LastAttempt::TooLate;
             }
             Ok(Tried::Own) => {
                 self.open.close_all();
@@ -254,7 +292,7 @@ impl Search {
                     };
                     return Err(LockError::at_node(kind, ACTION, &lock.names.key, error));
                 }
-                self.last = Seen::Trouble(error);
+                self.last = LastAttempt::Trouble(error);
             }
             Err(error) => {
                 // What broke off at one server, and could not be undone, breaks off again.
@@ -267,7 +305,7 @@ impl Search {
                     self.hold.unsettled.set(true);
                 }
                 self.unknown = Some(error.clone());
-                self.last = Seen::Trouble(error);
+                self.last = LastAttempt::Trouble(error);
             }
         }
         Ok(None)
@@ -278,7 +316,7 @@ impl Search {
         let client = self.hold.client();
         client.turns.had(&self.hold.lock, self.held_back);
         if self.hold.renewed || self.hold.is_unclaimed() {
-            client.watchdog.add(&self.hold, &client.background);
+            client.watchdog.add(&self.hold);
         }
         Guard::new(Arc::clone(&self.hold))
     }
@@ -318,10 +356,10 @@ impl Search {
         let place = lock.client.gates.enter(lock);
         let mut front;
         loop {
-            let Some(next) = within(self.end, place.front()).await else {
-                return Err(self.give_up());
+            front = match self.come_to_front(&place).await? {
+                Turn::Granted(guard) => return Ok(guard),
+                Turn::Front(front) => front,
             };
-            front = next;
             if !front.open {
                 break;
             }
@@ -330,8 +368,9 @@ impl Search {
             if let Some(guard) = self.look().await? {
                 return Ok(guard);
             }
-            let Some(mut next) = within(self.end, place.front()).await else {
-                return Err(self.give_up());
+            let mut next = match self.come_to_front(&place).await? {
+                Turn::Granted(guard) => return Ok(guard),
+                Turn::Front(front) => front,
             };
             next.open = false;
             next.full = true;
@@ -356,6 +395,7 @@ impl Search {
             front.look_at = Instant::now();
         }
         loop {
+            place.attend();
             let front = &mut *front;
             let look_at = lets_go_first.unwrap_or(front.look_at);
             let wake = self.end.map_or(look_at, |end| end.min(look_at));
@@ -396,10 +436,11 @@ impl Search {
                 return Err(self.give_up());
             }
             self.hold.stand_in_line(true);
+            place.attend();
             let found = self.look().await?;
             front.look_at = Instant::now() + self.pause(options.poll_bound);
             lets_go_first = None;
-            if matches!(self.last, Seen::Split) {
+            if matches!(self.last, LastAttempt::Split) {
                 front.rivals = RIVALS;
             }
             if called
@@ -417,6 +458,38 @@ impl Search {
                 front.full = !self.hold.room.get();
                 front.open = lock.form.opens();
                 return Ok(guard);
+            }
+        }
+    }
+
+    /// Waits until nobody of this client is before it. A waiter that stays alive and is not polled would keep all others from the lock: who
+    /// finds that nobody has attended to the front for two poll bounds asks for itself, and so does who gives up behind such a one.
+    async fn come_to_front(&mut self, place: &Position<'_>) -> Result<Turn, LockError> {
+        let poll_bound = self.hold.client().options.poll_bound;
+        let mut front = std::pin::pin!(place.front());
+        let mut asked_at = None;
+        loop {
+            let attended_at = place.attended_at();
+            let ask_at = asked_at.map_or(attended_at, |at| attended_at.max(at)) + poll_bound * 2;
+            let wake = self.end.map_or(ask_at, |end| end.min(ask_at));
+            if let Some(front) = within(Some(wake), front.as_mut()).await {
+                place.attend();
+                return Ok(Turn::Front(front));
+            }
+            let is_over = self.end.is_some_and(|end| Instant::now() >= end);
+            let silence = place.attended_at().elapsed();
+            if silence >= poll_bound * if is_over { 1 } else { 2 } {
+                self.hold.stand_in_line(true);
+                if let Some(guard) = self.look().await? {
+                    return Ok(Turn::Granted(guard));
+                }
+                asked_at = Some(Instant::now());
+            }
+            if is_over {
+                if matches!(self.last, LastAttempt::None) {
+                    self.last = LastAttempt::Behind { silence };
+                }
+                return Err(self.give_up());
             }
         }
     }
@@ -462,7 +535,7 @@ impl Search {
                     match self.placed.take() {
                         Some((sent_at, server_us)) => {
                             let left = match self.last {
-                                Seen::Taken { left } => left,
+                                LastAttempt::Taken { left } => left,
                                 _ => None,
                             };
                             seat.placed(sent_at, server_us, left);
@@ -490,11 +563,17 @@ impl Search {
                         }
                         called = true;
                     }
-                    Some(WaiterEvent::Again) => {}
-                    None if self.end.is_some_and(|end| Instant::now() >= end) => {
+                    // Events may come one after the other: the end is looked at after each.
+                    Some(WaiterEvent::Again) | None
+                        if self.end.is_some_and(|end| Instant::now() >= end) =>
+                    {
+                        let polls = client.options.poll_bound;
+                        if let Some(silence) = seat.unread_call().filter(|at| *at >= polls) {
+                            self.last = LastAttempt::Behind { silence };
+                        }
                         return Err(self.give_up());
                     }
-                    None => {}
+                    Some(WaiterEvent::Again) | None => {}
                 }
             }
             // What is said at this seat is for the former owner, whose undo gives back what it was given.
@@ -514,33 +593,41 @@ impl Search {
         let poll = pace.map_or(poll, |pace| pace.min(poll));
         match &self.last {
             // The server rounds what is left down, so a moment is added.
-            Seen::Taken { left: Some(left) } => {
+            LastAttempt::Taken { left: Some(left) } => {
                 let slack = Duration::from_micros(rand::random_range(1_000..3_000));
                 poll.min(*left + slack)
             }
-            Seen::Nothing | Seen::Taken { left: None } => poll,
-            Seen::Split => Duration::from_millis(rand::random_range(5..50)).min(poll),
-            Seen::TooLate => backoff(1),
-            Seen::Trouble(_) => backoff(self.failures).min(poll),
+            LastAttempt::None | LastAttempt::Behind { .. } | LastAttempt::Taken { left: None } => {
+                poll
+            }
+            LastAttempt::Split => Duration::from_millis(rand::random_range(5..50)).min(poll),
+            LastAttempt::TooLate => backoff(1),
+            LastAttempt::Trouble(_) => backoff(self.failures).min(poll),
         }
     }
 
     /// The error after the last look.
     fn give_up(&mut self) -> LockError {
-        let last = std::mem::replace(&mut self.last, Seen::Nothing);
+        let last = std::mem::replace(&mut self.last, LastAttempt::None);
         let name = &self.hold.lock.names.key;
         let (kind, error) = match (self.unknown.take(), last) {
             (Some(error), _) => (ErrorKind::Unknown, error),
-            (None, Seen::Trouble(error)) => (ErrorKind::Failed, error),
+            (None, LastAttempt::Trouble(error)) => (ErrorKind::Failed, error),
             (None, seen) => {
                 let taken = self.hold.lock.form.taken();
                 let why = match seen {
-                    Seen::Taken { left: Some(left) } => format!(
+                    LastAttempt::Taken { left: Some(left) } => format!(
                         "{taken}, for {} ms more unless it is renewed or released",
                         left.as_millis()
                     ),
-                    Seen::TooLate => "it was granted only after the lease had passed".to_owned(),
-                    Seen::Split => "no contender got a majority".to_owned(),
+                    LastAttempt::TooLate => {
+                        "it was granted only after the lease had passed".to_owned()
+                    }
+                    LastAttempt::Split => "no contender got a majority".to_owned(),
+                    LastAttempt::Behind { silence } => format!(
+                        "it stood behind other waiters of this client, of which the first was polled {} ms ago",
+                        silence.as_millis()
+                    ),
                     _ => taken.to_owned(),
                 };
                 return LockError::local(ErrorKind::Busy, ACTION, name, why);
@@ -560,6 +647,28 @@ impl Search {
         match self.hold.asking.get() || self.unknown.is_some() {
             true => ErrorKind::Unknown,
             false => ErrorKind::Failed,
+        }
+    }
+}
+
+/// The answer to a request that ends at `deadline`, by a timer of the caller's own, and whether that was needed. The deadline itself is
+/// seen to by the task of the connection, which may wait behind a task that computes where idle workers cannot take it from.
+pub(crate) async fn answered_by<T>(
+    deadline: Instant,
+    asked: impl Future<Output = Result<T, NodeError>>,
+) -> (Result<T, NodeError>, bool) {
+    match timeout_at(deadline + LAST_LOOK, asked).await {
+        Ok(answer) => (answer, false),
+        Err(_) => {
+            let why = "no answer in time, and nobody to say so: a task of this runtime computes without a pause";
+            let definite = false;
+            (
+                Err(NodeError {
+                    definite,
+                    ..NodeError::local(why)
+                }),
+                true,
+            )
         }
     }
 }

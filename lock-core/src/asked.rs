@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::release::ANSWERS;
 use crate::servers::{Need, ask_again, not_an_answer};
 use crate::sync::Mutex;
-use crate::topology::{NodeError, Request, What, slot};
+use crate::topology::{NodeError, Request, Sent, WRONG_TYPE, What, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
@@ -141,7 +141,8 @@ impl Subject<'_> {
     ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
         let (tell, answered) = oneshot::channel();
         let client = Arc::clone(self.client);
-        self.client.background.spawn(async move {
+        let leaves_at_once = request.leaves_at_once;
+        let work = async move {
             let one_answer = client.options.response_timeout;
             let until = Instant::now() + LONGEST.max(one_answer * ANSWERS);
             // A client that closes waits for so long, and closes its connections then.
@@ -156,7 +157,11 @@ impl Subject<'_> {
                 }
                 () = over => {}
             }
-        });
+        };
+        match leaves_at_once {
+            true => self.client.background.begin(work),
+            false => self.client.background.spawn(work),
+        }
         answered
     }
 
@@ -194,8 +199,21 @@ async fn ask<T>(
     let one_answer = client.options.response_timeout;
     let route = client.route();
     let (sent, doubtful) = ask_again(&**route, request, one_answer, until, need).await?;
-    let said = read(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
+    let said = read(&sent.value).ok_or_else(|| no_number(&sent))?;
     Ok(Answer { said, doubtful })
+}
+
+/// Of an answer that is no number where one is asked for by a command of the server's own: the key is another's.
+pub(crate) fn no_number(sent: &Sent) -> NodeError {
+    match &sent.value {
+        Value::BulkString(_) => NodeError {
+            definite: true,
+            code: Some(WRONG_TYPE.to_owned()),
+            message: format!("{WRONG_TYPE} the key holds no number"),
+            ..not_an_answer(sent)
+        },
+        _ => not_an_answer(sent),
+    }
 }
 
 /// A whole number; nothing there counts as 0.

@@ -1,8 +1,10 @@
 //! Work that a client goes on with while nobody waits for it, and its orderly end.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::{runtime::Handle, sync::watch, time::timeout};
@@ -58,13 +60,45 @@ impl Background {
     /// Starts a task that `finish` waits for. May be called outside of a runtime. Once the client's runtime has ended it runs on the
     /// caller's, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_counted(self.counted(work));
+    }
+
+    /// As `spawn`, and begins where it is called: what it writes first has left before a task is made of it, which may wait behind what
+    /// this thread does next, or never run because the runtime ends with `main`.
+    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if machine::is_simulated() || self.has_no_runtime() {
+            return self.spawn(work);
+        }
+        let mut work = Box::pin(self.counted(work));
+        {
+            let _entered = self.runtime.enter();
+            let context = &mut Context::from_waker(Waker::noop());
+            // A runtime that is about to end refuses timers by a panic.
+            let poll = AssertUnwindSafe(|| work.as_mut().poll(context).is_ready());
+            if catch_unwind(poll).unwrap_or(true) {
+                return;
+            }
+        }
+        self.spawn_counted(work);
+        machine::empty_lifo_slot();
+    }
+
+    /// Work that `finish` waits for until it is over or dropped.
+    fn counted<W>(&self, work: W) -> impl Future<Output = ()> + Send + 'static + use<W>
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
         let ticket = self.ticket();
-        let other = (self.has_no_runtime()).then(|| Handle::try_current().ok());
-        let runtime = other.flatten().unwrap_or_else(|| self.runtime.clone());
-        machine::spawn_on(&runtime, async move {
+        async move {
             work.await;
             drop(ticket);
-        });
+        }
+    }
+
+    fn spawn_counted(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let other = (self.has_no_runtime()).then(|| Handle::try_current().ok());
+        let runtime = other.flatten().unwrap_or_else(|| self.runtime.clone());
+        machine::spawn_on(&runtime, work);
     }
 
     /// Whether the runtime has ended: nothing is renewed any more.
@@ -106,9 +140,14 @@ impl Background {
             .is_ok()
     }
 
+    /// Nothing waits any more.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
     /// Lets what runs come to its end, for so long at most; nothing waits to try again any more.
     pub(crate) async fn finish(&self, longest: Duration) {
-        self.closed.send_replace(true);
+        self.close();
         let idle = async {
             loop {
                 let idle = self.running.idle.notified();

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
@@ -11,6 +12,7 @@ use crate::background::Background;
 use crate::clock::Instant;
 use crate::diagnostics::Concern;
 use crate::error::{ErrorKind, LockError};
+use crate::guarded::Guarded;
 use crate::kind::all_of::AllOf;
 use crate::kind::{Form, Kind};
 use crate::latch;
@@ -18,7 +20,9 @@ use crate::lock::{Lock, LockInner, Owner};
 use crate::names::{self, Names};
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::read_write::ReadWrite;
+use crate::release;
 use crate::returns::Returns;
+use crate::semaphore;
 use crate::servers::{ServerClock, Servers};
 use crate::target::{Target, TopologyKind};
 use crate::topology::{self, Route, Secure, survey};
@@ -57,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) latches: latch::Lines,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) watchdog: Watchdog,
+    pub(crate) guarded: Guarded,
+    pub(crate) undos: AtomicUsize,
     pub(crate) background: Background,
     pub(crate) returns: Arc<Returns>,
     pub(crate) server_clock: ServerClock,
@@ -146,6 +152,7 @@ impl Client {
             return Err(LockError::invalid(ACTION, &target, why));
         }
         let concerns = concerns(&routes, &options).await;
+        let background = Background::new();
         Ok(Client {
             inner: Arc::new(Shared {
                 id: fresh_id(),
@@ -158,8 +165,10 @@ impl Client {
                 turns: Turns::default(),
                 latches: latch::Lines::new(),
                 wait_queues: WaitQueues::default(),
-                watchdog: Watchdog::default(),
-                background: Background::new(),
+                watchdog: Watchdog::start(&background),
+                guarded: Guarded::default(),
+                undos: AtomicUsize::new(0),
+                background,
                 returns: Arc::default(),
                 server_clock: ServerClock::default(),
                 spent: Spent::default(),
@@ -306,13 +315,57 @@ impl Client {
     /// have been given it, and that or its place in a line is given back before the connections close. A wait whose future nobody polls
     /// cannot end, and delays the closing by its bound. What is asked for afterwards is refused with `Failed`, and nothing is sent.
     pub async fn close(self) {
+        self.end().await;
+        for route in self.inner.routes.iter() {
+            route.close();
+        }
+    }
+
+    /// As [`close`](Client::close), and gives back what guards still hold, permits included: for a service that shuts down in order, while
+    /// tasks of it may be in the middle of their work. Their guards say at once that they are [lost](crate::LostReason::Closed).
+    ///
+    /// ```
+    /// # use lock_core::{Client, ClientOptions, Kind, LostReason};
+    /// # #[path = "../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+    /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire().await?;
+    /// client.close_and_release().await;
+    /// assert_eq!(guard.lost().await, LostReason::Closed);
+    /// # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
+    /// # Ok(()) }
+    /// ```
+    pub async fn close_and_release(self) {
+        // Waiters first: what they get from now on is given back by themselves.
+        self.inner.background.close();
+        self.take_back();
+        self.end().await;
+        // An acquire that was under way may have been granted meanwhile.
+        if self.take_back() {
+            self.end().await;
+        }
+        self.close().await;
+    }
+
+    /// Gives back what guards hold, in the background; whether there was anything.
+    fn take_back(&self) -> bool {
+        let (holds, permits) = self.inner.guarded.take();
+        holds.iter().for_each(release::take_back);
+        for (of, count) in &permits {
+            semaphore::give_back_unasked(of, *count);
+        }
+        !holds.is_empty() || !permits.is_empty()
+    }
+
+    /// Ends what runs, and waits for it.
+    async fn end(&self) {
         self.inner.watchdog.close();
         self.inner.spent.forget(&self.inner);
         let longest = self.inner.options.response_timeout * 2;
         self.inner.background.finish(longest).await;
-        for route in self.inner.routes.iter() {
-            route.close();
-        }
     }
 }
 

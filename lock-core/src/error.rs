@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::named::named;
-use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED};
+use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED, WRONG_TYPE};
 
 named! {
     /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
@@ -86,6 +86,9 @@ impl LockError {
             && let Some(rest) = rest.strip_prefix(": ")
         {
             why = rest.to_owned();
+        }
+        if error.code.as_deref() == Some(WRONG_TYPE) {
+            why.push_str("; the name is in use, by another kind of lock or by what is none: choose another, or look with TYPE whose it is");
         }
         LockError {
             kind,

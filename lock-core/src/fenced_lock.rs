@@ -50,6 +50,7 @@ use crate::short_forms::short_forms;
 /// // The sleeper wakes and believes that it still holds the lock. The ledger knows better.
 /// assert_eq!(ledger.write("too late", sleeper.token()), Err("overtaken"));
 /// assert_eq!(ledger.entries, ["by the other"]);
+/// client.close().await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]

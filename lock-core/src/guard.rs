@@ -1,6 +1,7 @@
 //! The holder's proof.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ pub enum LostReason {
     NotRenewed,
     /// A fixed lease ran out.
     Expired,
+    /// It was held for as long as [`Acquire::max_hold`](crate::Acquire::max_hold) allows.
+    MaxHold,
+    /// Its client was closed by [`close_and_release`](crate::Client::close_and_release), which gave it back.
+    Closed,
     /// The runtime that its client was made in has ended, and with it the renewals. The server may have it until the lease ends.
     RuntimeEnded,
 }
@@ -32,6 +37,8 @@ impl fmt::Display for LostReason {
             LostReason::Missing => "the server no longer had it",
             LostReason::NotRenewed => "it could not be renewed before its end",
             LostReason::Expired => "its lease ran out",
+            LostReason::MaxHold => "it was held for the longest time that was asked for",
+            LostReason::Closed => "its client was closed and gave it back",
             LostReason::RuntimeEnded => "the runtime that renewed it has ended",
         })
     }
@@ -102,6 +109,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        hold.client().guarded.add(&hold);
         Guard {
             hold,
             released: false,
@@ -163,6 +171,44 @@ impl Guard {
         }
     }
 
+    /// Says `NotHeld` if it is lost: for work that computes, between two steps of it.
+    pub fn check(&self) -> Result<(), LockError> {
+        match self.hold.lost() {
+            None => Ok(()),
+            Some(reason) => Err(self.not_held("go on under", &reason)),
+        }
+    }
+
+    /// Runs `work` while it is held: its output, or `NotHeld` as soon as the hold is lost, with `work` dropped where it waits. Work that
+    /// computes without waiting is not interrupted: let it wait for a blocking task, or ask [`check`](Guard::check) between its steps.
+    ///
+    /// ```
+    /// # use lock_core::{Client, ClientOptions, Kind};
+    /// # #[path = "../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+    /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire().await?;
+    /// let sum = guard.run(tokio::task::spawn_blocking(|| (1..=1000_u64).sum::<u64>())).await??;
+    /// assert_eq!(sum, 500_500);
+    /// guard.release().await?;
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        tokio::select! {
+            biased;
+            reason = self.lost() => Err(self.not_held("go on under", &reason)),
+            done = work => Ok(done),
+        }
+    }
+
+    fn not_held(&self, action: &'static str, reason: &LostReason) -> LockError {
+        LockError::local(ErrorKind::NotHeld, action, self.name(), reason.to_string())
+    }
+
     /// Its events from now on; of one that is lost already, that it is.
     ///
     /// ```
@@ -191,6 +237,7 @@ impl Guard {
     ///     lock.force_release().await?;
     /// }
     /// assert!(guard.is_lost() && renewals == 1);
+    /// client.close().await;
     /// # Ok(()) }
     /// ```
     pub fn events(&self) -> GuardEvents {
@@ -247,21 +294,29 @@ impl Guard {
     /// had been, too: what the server gives back then may have come late, after others had the lock. Dropping the future leaves the release to the
     /// background.
     pub async fn release(mut self) -> Result<Released, LockError> {
-        self.released = true;
+        self.end();
         release::release(&self.hold).await
     }
 
     /// What is held stays so, and nobody renews it any more.
     pub(crate) fn leave(mut self) {
-        self.released = true;
+        self.end();
         self.hold.end();
         self.hold.client().watchdog.remove(&self.hold);
+    }
+}
+
+impl Guard {
+    fn end(&mut self) {
+        self.released = true;
+        self.hold.client().guarded.remove(&self.hold);
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.released {
+            self.end();
             release::in_background(&self.hold);
         }
     }

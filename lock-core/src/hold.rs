@@ -11,7 +11,7 @@ use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::guard::{GuardEvent, LostReason};
 use crate::kind::{Ask, QueuePlace};
-use crate::lock::{Lease, LockInner, Owner};
+use crate::lock::{Acquire, Lease, LockInner, Owner};
 use crate::renewals::{DueSlot, Renewable};
 use crate::sync::{Flag, Mutex};
 
@@ -41,6 +41,18 @@ pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
         return Some("a lease is at least 1 ms");
     }
     (lease > ENDLESS).then_some("a lease is at most a hundred years")
+}
+
+/// Why nothing can be held for so long, if so.
+pub(crate) fn bad_max_hold(longest: Duration) -> Option<&'static str> {
+    let allowed = SHORTEST_LEASE..=ENDLESS;
+    (!allowed.contains(&longest)).then_some("a longest time of holding is 3 ms to a hundred years")
+}
+
+/// Why no counter of tokens can live for so long, if so.
+pub(crate) fn bad_token_life(life: Duration) -> Option<&'static str> {
+    let allowed = Duration::from_millis(1)..=ENDLESS;
+    (!allowed.contains(&life)).then_some("a token life is 1 ms to a hundred years")
 }
 
 pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
@@ -96,6 +108,8 @@ pub(crate) struct Hold {
     since: Instant,
     pub(crate) durability: Durability,
     token_life: Option<Duration>,
+    /// For how long it may be held.
+    max_hold: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     pub(crate) unsettled: Flag,
     /// An acquire is under way: a caller that stops waiting for it now does not know what becomes of it.
@@ -138,15 +152,14 @@ enum Phase {
 }
 
 impl Hold {
-    /// A hold that is about to be asked for.
+    /// A hold that is about to be asked for, for somebody and as `how` says.
     pub(crate) fn new(
         lock: &Arc<LockInner>,
         who: Who,
-        lease: Lease,
+        how: &Acquire,
         durability: Durability,
-        token_life: Option<Duration>,
     ) -> Arc<Self> {
-        let (renewed, lease) = match lease {
+        let (renewed, lease) = match how.lease {
             Lease::Renewed => (true, lock.client.options.watchdog_lease),
             Lease::Fixed(lease) => (false, lease),
         };
@@ -161,7 +174,8 @@ impl Hold {
             renewed,
             since: now,
             durability,
-            token_life,
+            token_life: how.token_life,
+            max_hold: how.max_hold,
             unsettled: Flag::default(),
             asking: Flag::default(),
             in_line: Flag::default(),
@@ -186,17 +200,16 @@ impl Hold {
 
     /// The same question by a new identity, so that nothing that was sent for the old one can touch it.
     pub(crate) fn anew(&self) -> Arc<Self> {
-        let lease = match self.renewed {
-            true => Lease::Renewed,
-            false => Lease::Fixed(self.lease),
+        let how = Acquire {
+            lease: match self.renewed {
+                true => Lease::Renewed,
+                false => Lease::Fixed(self.lease),
+            },
+            token_life: self.token_life,
+            max_hold: self.max_hold,
+            ..Acquire::default()
         };
-        Hold::new(
-            &self.lock,
-            self.who,
-            lease,
-            self.durability,
-            self.token_life,
-        )
+        Hold::new(&self.lock, self.who, &how, self.durability)
     }
 
     pub(crate) fn client(&self) -> &Arc<Shared> {
@@ -298,7 +311,7 @@ impl Hold {
 
     /// As `grant`, for a lease that may be shorter than what was asked for.
     pub(crate) fn grant_for(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
-        let until = valid_until(sent_at, lease);
+        let until = valid_until(sent_at, lease).min(self.longest_until(sent_at));
         if Instant::now() >= until {
             return false;
         }
@@ -319,7 +332,7 @@ impl Hold {
         if state.phase != Phase::Held {
             return false;
         }
-        let until = valid_until(sent_at, lease);
+        let until = valid_until(sent_at, lease).min(self.longest_until(state.sent_at));
         if until > state.valid_until {
             state.valid_until = until;
             state.counts_from = sent_at;
@@ -329,6 +342,11 @@ impl Hold {
             tell(&mut state, GuardEvent::Extended { lease, sent_at });
         }
         true
+    }
+
+    /// Until when it may be held if it was granted by an attempt that was sent at `sent_at`.
+    fn longest_until(&self, sent_at: Instant) -> Instant {
+        sent_at + self.max_hold.unwrap_or(ENDLESS)
     }
 
     /// Says once that it is lost; nothing if it had ended already.
@@ -384,6 +402,14 @@ impl Hold {
 
     pub(crate) fn granted_lease(&self) -> Duration {
         self.state.lock().granted_lease
+    }
+
+    /// The lease that stands now, less drift: of one that has not claimed the rest yet what it was given for.
+    pub(crate) fn standing_lease(&self) -> Duration {
+        let state = self.state.lock();
+        state
+            .valid_until
+            .saturating_duration_since(state.counts_from)
     }
 
     /// It was given for less than was asked for, and has to claim the rest.
@@ -448,7 +474,9 @@ fn check(hold: &Hold, state: &mut State) {
     if hold.renewed && hold.client().background.has_no_runtime() {
         lose(hold, state, LostReason::RuntimeEnded);
     } else if state.phase == Phase::Held && Instant::now() >= state.valid_until {
-        let reason = if hold.renewed {
+        let reason = if state.valid_until >= hold.longest_until(state.sent_at) {
+            LostReason::MaxHold
+        } else if hold.renewed {
             LostReason::NotRenewed
         } else {
             LostReason::Expired

@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::acquire::{LAST_LOOK, within};
-use crate::asked::{Subject, number, yes};
+use crate::acquire::{LAST_LOOK, answered_by, within};
+use crate::asked::{Subject, no_number, number, yes};
 use crate::client::{Client, Shared};
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::kind::latch as form;
 use crate::lock::Wait;
 use crate::names::Names;
-use crate::servers::{Need, backoff, not_an_answer, passes};
+use crate::servers::{Need, backoff, passes};
 use crate::topology::{NodeError, Sent};
 use crate::waiting::gate::Subscriptions;
 use crate::waiting::line;
@@ -52,6 +52,7 @@ pub(crate) struct LatchFront {
 /// let (opened, left) = tokio::join!(waits, counts);
 /// opened?;
 /// assert_eq!(left?, 0);
+/// client.close().await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
@@ -166,14 +167,36 @@ impl Latch {
             .client
             .latches
             .enter(inner.names.key.clone(), LatchFront::default);
-        let Some(mut front) = within(end, place.front()).await else {
-            return Ok(false);
+        let mut comes = std::pin::pin!(place.front());
+        let mut asked_at = began;
+        let mut front = loop {
+            // As of a lock: who stands behind a waiter that is not polled looks for itself.
+            let ask_at = place.attended_at().max(asked_at) + options.poll_bound * 2;
+            let wake = end.map_or(ask_at, |end| end.min(ask_at));
+            if let Some(front) = within(Some(wake), comes.as_mut()).await {
+                break front;
+            }
+            let is_over = end.is_some_and(|end| Instant::now() >= end);
+            let bounds = if is_over { 1 } else { 2 };
+            if place.attended_at().elapsed() >= options.poll_bound * bounds {
+                match inner.look(end).await {
+                    Ok(look) if look.is_open => return Ok(true),
+                    Err(error) if is_over || !passes(&error, Need::Answer) => {
+                        return Err(inner.failed(error));
+                    }
+                    _ => asked_at = Instant::now(),
+                }
+            }
+            if is_over {
+                return Ok(false);
+            }
         };
         if front.open_at.is_some_and(|at| at >= began) {
             return Ok(true);
         }
         let mut failures = 0;
         loop {
+            place.attend();
             let trouble = match inner.look(end).await {
                 Ok(look) if look.is_open => {
                     front.open_at = Some(look.sent_at);
@@ -189,6 +212,7 @@ impl Latch {
                     Some(error)
                 }
             };
+            place.attend();
             if front.subscriptions.is_none() {
                 let mut subscriptions = inner.listen();
                 // Without an acknowledgement it is looked at all the same.
@@ -236,12 +260,11 @@ impl Inner {
         let now = Instant::now();
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
-        let sent: Sent = self
-            .client
-            .route()
-            .send(&form::count(&self.names), deadline)
-            .await?;
-        let count = number(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
+        let question = form::count(&self.names);
+        let asked = self.client.route().send(&question, deadline);
+        let (sent, _) = answered_by(deadline, asked).await;
+        let sent: Sent = sent?;
+        let count = number(&sent.value).ok_or_else(|| no_number(&sent))?;
         Ok(Look {
             is_open: count <= 0,
             sent_at: sent.sent_at,

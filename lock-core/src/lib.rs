@@ -23,6 +23,7 @@
 //!     reason = guard.lost() => eprintln!("stopped: {reason}"),
 //! }
 //! # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
+//! client.close().await;
 //! # Ok(()) }
 //! # async fn work() {}
 //! ```
@@ -62,6 +63,19 @@
 //!   and [`Kind::Fair`]. Of a lock whose release says how many listen (plain, re-entrant, fenced, write, and several in one call) a client
 //!   that has had it lets as many others look first as listened, for 20 ms at most: who waits farther away gets its share too. A
 //!   caller of [`Wait::Try`], or with less than 100 ms left, looks at once. Readers, semaphores, permits and [`Kind::Spin`] know no such thing.
+//!
+//! # How to use it well
+//!
+//! - **End with [`Client::close`]**, or [`Client::close_and_release`] where tasks still hold something. A guard that is dropped writes its
+//!   release where it is dropped, also at the end of `main`; but nobody is left to repeat a release that the network lost.
+//! - **Compute elsewhere.** Long computations belong in `tokio::task::spawn_blocking` or in threads of their own, as everywhere in Tokio. A
+//!   holder that computes on a worker of a multi-threaded runtime keeps its lock, since the task that renews runs on the others; on a runtime
+//!   of one thread nothing is renewed meanwhile. [`Guard::run`] ends work that waits when the hold is lost, and work that computes asks
+//!   [`Guard::check`] between its steps.
+//! - **Poll what you keep.** An acquire that is neither polled nor dropped, as one that lost a `select!` and is still in scope, has a place
+//!   in its client's line. Others of the client look past it after two poll bounds; until then they wait behind it. A
+//!   [queued](Kind::Queued) lock may be given to it, and is then held by nobody who works for as long as its lease. Drop such a future, or spawn it.
+//! - **Within Tokio.** A client's futures are polled on a Tokio runtime; elsewhere an acquire is refused as `Invalid`.
 //!
 //! # Servers
 //!
@@ -104,7 +118,7 @@
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
 //! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/turns.rs` then lets other clients look first |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
-//! | `hold.rs` | what acquire, renewal and release share of one hold |
+//! | `hold.rs`, `guarded.rs` | what acquire, renewal and release share of one hold, and what guards hold |
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
@@ -122,6 +136,7 @@ mod durability;
 mod error;
 mod fenced_lock;
 mod guard;
+mod guarded;
 mod hold;
 mod kind;
 mod latch;

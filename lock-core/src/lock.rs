@@ -110,6 +110,8 @@ pub struct Acquire {
     /// How long the counter of a [fenced](Kind::Fenced) or [queued](Kind::Queued) lock outlives its last use; other kinds have
     /// none. `None` is for ever, as RFencedLock has it: a key for every name that was ever locked.
     pub token_life: Option<Duration>,
+    /// For how long it may be held at most, whatever is renewed or extended; `None` is without bound.
+    pub max_hold: Option<Duration>,
 }
 
 impl Default for Acquire {
@@ -120,6 +122,7 @@ impl Default for Acquire {
             owner: None,
             durability: None,
             token_life: None,
+            max_hold: None,
         }
     }
 }
@@ -139,6 +142,10 @@ impl Acquire {
         /// counter that it finds without an end keeps none.
         token_life: Duration => Some;
         durability: Durability => Some;
+        ///
+        /// A longest time of holding, for the task that is stuck: so long after the attempt that succeeded was sent, the hold is
+        /// [lost](crate::LostReason::MaxHold) and not renewed any more. The lock is free when its guard is dropped, and within a lease at the latest.
+        max_hold: Duration => Some;
     }
 }
 

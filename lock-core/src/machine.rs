@@ -14,7 +14,7 @@ use std::{fmt, io};
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
 /// A simulated machine, as code that runs on it sees it.
@@ -115,6 +115,24 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     match here() {
         None => runtime.spawn(work),
         Some(machine) => runtime.spawn(in_process(machine.process(), work)),
+    }
+}
+
+/// Whether a simulation stands in the place of the machine, in which work is done by tasks alone.
+pub(crate) fn is_simulated() -> bool {
+    here().is_some()
+}
+
+/// Moves what was woken or spawned last from the worker's LIFO slot to its queue. Idle workers of a multi-threaded runtime take work from
+/// the queue and not from the slot, so that a task that goes on computing would keep it. The slot is left to a task that does nothing.
+pub(crate) fn empty_lifo_slot() {
+    if is_simulated() {
+        return;
+    }
+    if let Ok(runtime) = Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        runtime.spawn(std::future::ready(()));
     }
 }
 

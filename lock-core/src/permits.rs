@@ -100,6 +100,7 @@ pub struct Permit {
 /// seats.release(&ids).await?;
 /// assert!(seats.release(&ids).await.is_err(), "they are not held any more");
 /// # assert_eq!(seats.available().await?, 3);
+/// client.close().await;
 /// # async fn work() {}
 /// # Ok(()) }
 /// ```

@@ -25,6 +25,7 @@ use crate::lock::{Acquire, Lock, Owner};
 /// writing.release().await?;
 /// // Other readers are in, too.
 /// reading.release().await?;
+/// client.close().await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]

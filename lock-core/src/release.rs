@@ -1,16 +1,21 @@
 //! Giving holds back: with the caller waiting, and in the background until it is acknowledged.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::acquire::outside_of_tokio;
+use crate::client::Shared;
+use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::Released;
+use crate::guard::{LostReason, Released};
 use crate::hold::Hold;
 use crate::kind::{Ask, Given};
+use crate::lock::LockInner;
 use crate::quorum;
 use crate::servers::{GiveBack, Need, Servers, passes, release_at};
-use crate::topology::Request;
+use crate::topology::{NodeError, Request};
 use crate::waiting::handoff::Handoff;
 
 const ACTION: &str = "release";
@@ -76,7 +81,7 @@ impl Drop for Open {
             let (hold, giving) = (Arc::clone(&self.hold), self.giving);
             let client = self.hold.client();
             let under_way = client.returns.begin(&self.hold);
-            client.background.spawn(async move {
+            client.background.begin(async move {
                 compensate(&hold, giving, route).await;
                 drop(under_way);
             });
@@ -91,6 +96,11 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     client.watchdog.remove(hold);
     let mut open = Open::new(hold, Giving::Release);
     open.add_all();
+    if let Some(why) = outside_of_tokio() {
+        let (kind, name) = (ErrorKind::Unknown, &hold.lock.names.key);
+        let why = format!("{why}; it is given back in the background");
+        return Err(LockError::local(kind, ACTION, name, why));
+    }
     let how = GiveBack {
         valid,
         deadline: Instant::now() + client.options.response_timeout * ANSWERS,
@@ -152,6 +162,14 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     open.add_all();
 }
 
+/// Gives a hold back under its guard, which learns that it is lost.
+pub(crate) fn take_back(hold: &Arc<Hold>) {
+    hold.lose(LostReason::Closed);
+    hold.client().watchdog.remove(hold);
+    let mut open = Open::new(hold, Giving::Release);
+    open.add_all();
+}
+
 fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
     let ask = Ask {
         successors: successors.said(),
@@ -167,6 +185,38 @@ fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
     }
 }
 
+/// An undo of what no lease ends, until it is dropped.
+struct Undo<'a>(&'a Shared);
+
+impl<'a> Undo<'a> {
+    fn begin(client: &'a Shared) -> Self {
+        client.undos.fetch_add(1, Ordering::Relaxed);
+        Undo(client)
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        self.0.undos.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a client asks for no more of what no lease ends, if so: each acquire whose answer is lost leaves an undo that must come to the server,
+/// and while none comes there they would pile up, and all arrive together.
+pub(crate) fn too_many_undos(lock: &LockInner) -> Option<NodeError> {
+    const MOST: usize = 1_000;
+    lock.form.undo_life()?;
+    let undos = lock.client.undos.load(Ordering::Relaxed);
+    (undos >= MOST).then(|| {
+        NodeError::local(format!(
+            "not asked: {undos} acquires whose answers were lost are still to be given back"
+        ))
+    })
+}
+
+/// The longest pause of what goes on while its client closes.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
 /// Gives back on one server set until that is acknowledged or no server can have it any more.
 async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     const MOST: Duration = Duration::from_secs(2);
@@ -175,6 +225,8 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     if !hold.is_known() {
         return;
     }
+    let undo_life = hold.lock.form.undo_life();
+    let _counted = undo_life.map(|_| Undo::begin(client));
     let successors = match giving {
         Giving::UndoNamed => Handoff::none(),
         // The others leave, too: the place would stay for one of them.
@@ -182,6 +234,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
         _ => Handoff::of(hold, Instant::now() + client.options.response_timeout),
     };
     let mut request = request(hold, giving, &successors);
+    request.leaves_at_once = true;
     let mut names = giving == Giving::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
@@ -200,6 +253,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
         .filter(|_| giving != Giving::Release && hold.in_line.get());
     let place = line.map_or(Duration::ZERO, |line| line.place_life());
     let until = hold.server_until().max(Instant::now() + place) + client.options.response_timeout;
+    let until = undo_life.map_or(until, |life| until.min(Instant::now() + life));
     let mut pause = Duration::from_millis(20);
     let mut first = true;
     client.turns.giving(&hold.lock);
@@ -223,13 +277,22 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
             Ok(_) => {}
         }
+        request.leaves_at_once = false;
         // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());
         }
-        if Instant::now() + pause >= until || client.background.closed_within(pause).await {
+        if Instant::now() + pause >= until {
             return;
+        }
+        if client.background.closed_within(pause).await {
+            // What no lease ends is tried until the connections are closed, too; the rest may be left.
+            if undo_life.is_none() {
+                return;
+            }
+            pause = pause.min(LAST_PAUSE);
+            sleep_until(Instant::now() + pause).await;
         }
         pause = (pause * 2).min(MOST);
     }

@@ -43,7 +43,6 @@ struct Holds<H> {
     last_number: u64,
     /// The task looks then, if nobody wakes it before.
     looks_at: Option<Instant>,
-    started: bool,
     closed: bool,
 }
 
@@ -54,35 +53,31 @@ impl<H: Renewable> RenewalQueue<H> {
                 due: BTreeMap::new(),
                 last_number: 0,
                 looks_at: None,
-                started: false,
                 closed: false,
             }),
             wake: Notify::new(),
         }
     }
 
-    /// Whether the caller is the first to ask, and so the one to start the task.
-    pub(crate) fn start(&self) -> bool {
-        !std::mem::replace(&mut self.holds.lock().started, true)
-    }
-
-    /// The hold is due then. Nothing happens if it has ended, or the queue has.
-    pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) {
+    /// The hold is due then. Nothing happens if it has ended, or the queue has. True if the task was woken for it.
+    pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) -> bool {
         let mut holds = self.holds.lock();
         // A release ends the hold before it looks for it here: the one that comes second sees the other.
         if holds.closed || !hold.is_held() {
-            return;
+            return false;
         }
         holds.last_number += 1;
         let due = (at, holds.last_number);
         *hold.place().0.lock() = Some(due);
         holds.due.insert(due, Arc::clone(hold));
         // Mostly the task looks before this one is due: holds come and go without waking it.
-        if holds.looks_at.is_none_or(|looks_at| at < looks_at) {
+        let is_sooner = holds.looks_at.is_none_or(|looks_at| at < looks_at);
+        if is_sooner {
             holds.looks_at = Some(at);
             drop(holds);
             self.wake.notify_one();
         }
+        is_sooner
     }
 
     /// The hold is not due any more. Nothing but this hold is touched.

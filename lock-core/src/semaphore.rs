@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use crate::acquire::acquire_for;
 use crate::asked::{Once, number, yes};
 use crate::client::Client;
-use crate::error::LockError;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::LostReason;
 use crate::hold::{ENDLESS, Who};
 use crate::kind::Form;
 use crate::kind::semaphore::{self as form, Absent};
@@ -32,7 +33,7 @@ use crate::short_forms::unless_busy;
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions, Wait};
+/// # use lock_core::{Client, ClientOptions};
 /// # #[path = "../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
@@ -42,14 +43,16 @@ use crate::short_forms::unless_busy;
 /// # use std::time::Duration;
 /// let slots = client.semaphore("slots")?;
 /// slots.try_set_permits(3, None).await?;
-/// slots.acquire(2).await?;
-/// assert!(!slots.try_acquire(2).await?);
-/// assert_eq!(slots.available().await?, 1);
-/// slots.release(2).await?;
 /// // Given back when it is dropped, as long as the process lives:
-/// let guard = slots.acquire_guarded(3, Wait::AtMost(Duration::from_secs(5))).await?;
-/// guard.release().await?;
+/// let two = slots.acquire_timeout(2, Duration::from_secs(5)).await?;
+/// assert!(slots.try_acquire(2).await?.is_none());
+/// assert_eq!(slots.available().await?, 1);
+/// two.release().await?;
+/// // Without a guard, for somebody else to give back:
+/// slots.take(3).await?;
+/// slots.release(3).await?;
 /// # assert_eq!(slots.available().await?, 3);
+/// client.close().await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
@@ -102,54 +105,60 @@ impl Semaphore {
         self.inner.subject().ask(ACTION, once, yes).await
     }
 
-    /// Takes so many permits, all or none, and waits for them for ever if need be; as [`acquire_with`](Semaphore::acquire_with).
-    pub async fn acquire(&self, permits: u32) -> Result<(), LockError> {
+    /// Acquires so many permits, all or none, and waits for them for ever if need be; as [`acquire_with`](Semaphore::acquire_with).
+    pub async fn acquire(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.acquire_with(permits, Wait::Forever).await
     }
 
-    /// Takes so many permits, all or none, and waits for `timeout` at most; as [`acquire_with`](Semaphore::acquire_with).
-    pub async fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Result<(), LockError> {
+    /// Acquires so many permits, all or none, and waits for `timeout` at most; as [`acquire_with`](Semaphore::acquire_with).
+    pub async fn acquire_timeout(
+        &self,
+        permits: u32,
+        timeout: Duration,
+    ) -> Result<SemaphoreGuard, LockError> {
         self.acquire_with(permits, Wait::AtMost(timeout)).await
     }
 
-    /// Takes so many permits, all or none; they stay taken until somebody gives as many back. None at all is granted at
-    /// once, without a question.
+    /// Acquires so many permits if they are free now, all or none; `None` if not.
+    pub async fn try_acquire(&self, permits: u32) -> Result<Option<SemaphoreGuard>, LockError> {
+        unless_busy(self.acquire_with(permits, Wait::Try).await)
+    }
+
+    /// Acquires so many permits, all or none. They are given back when the guard is dropped; the server knows nothing of the guard, so
+    /// that a process that dies takes the permits along. None at all is granted at once, without a question.
     ///
     /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After `Unknown`, and when the
     /// future is dropped, what may have been taken is given back in the background.
-    pub async fn acquire_with(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
-        if permits > 0 {
-            self.take(permits, wait).await?;
-        }
-        Ok(())
-    }
-
-    /// Takes so many permits if they are free now, all or none; false if not.
-    pub async fn try_acquire(&self, permits: u32) -> Result<bool, LockError> {
-        let tried = unless_busy(self.acquire_with(permits, Wait::Try).await);
-        tried.map(|taken| taken.is_some())
-    }
-
-    /// As [`acquire_with`](Semaphore::acquire_with), and they are given back when the guard is dropped. The server knows nothing of the
-    /// guard: a process that dies takes the permits along. `Invalid` for none at all.
-    pub async fn acquire_guarded(
+    pub async fn acquire_with(
         &self,
         permits: u32,
         wait: Wait,
     ) -> Result<SemaphoreGuard, LockError> {
-        if permits == 0 {
-            let why = "there is nothing to guard about no permits";
-            return Err(LockError::invalid("acquire", self.name(), why));
-        }
-        self.take(permits, wait).await?;
+        self.take_with(permits, wait).await?;
         Ok(SemaphoreGuard {
+            number: self.inner.client.guarded.add_permits(&self.inner, permits),
             semaphore: self.clone(),
             permits,
-            released: false,
         })
     }
 
-    async fn take(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
+    /// Takes so many permits without a guard, and waits for them for ever if need be; as [`take_with`](Semaphore::take_with).
+    pub async fn take(&self, permits: u32) -> Result<(), LockError> {
+        self.take_with(permits, Wait::Forever).await
+    }
+
+    /// Takes so many permits without a guard if they are free now, all or none; false if not.
+    pub async fn try_take(&self, permits: u32) -> Result<bool, LockError> {
+        let tried = unless_busy(self.take_with(permits, Wait::Try).await);
+        tried.map(|taken| taken.is_some())
+    }
+
+    /// Takes so many permits without a guard, all or none: they stay taken until somebody [gives](Semaphore::release) as many back, in
+    /// this process or another. In all else as [`acquire_with`](Semaphore::acquire_with).
+    pub async fn take_with(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
+        if permits == 0 {
+            return Ok(());
+        }
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
         let guard = acquire_for(&self.inner, Who::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
@@ -163,8 +172,7 @@ impl Semaphore {
     }
 
     fn giving(&self, permits: i64, absent: Absent) -> Once {
-        let (names, publish) = (&self.inner.names, self.inner.publish());
-        form::add(names, permits, absent, publish)
+        giving(&self.inner, permits, absent)
     }
 
     /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore does. None at all
@@ -227,13 +235,27 @@ pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
     inner.subject().ask("delete", request, yes).await
 }
 
+fn giving(inner: &LockInner, permits: i64, absent: Absent) -> Once {
+    form::add(&inner.names, permits, absent, inner.publish())
+}
+
+/// Gives permits back that a guard had. Nobody waits for the answer, and the record ends by itself.
+pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
+    if permits > 0 {
+        let mut request = giving(inner, permits.into(), Absent::Stays).request;
+        request.leaves_at_once = true;
+        drop(inner.subject().begin(request, number));
+    }
+}
+
 /// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a semaphore still.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct SemaphoreGuard {
     semaphore: Semaphore,
     permits: u32,
-    released: bool,
+    /// Which guard of its client it is.
+    number: u64,
 }
 
 impl SemaphoreGuard {
@@ -242,24 +264,33 @@ impl SemaphoreGuard {
         self.permits
     }
 
-    /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun again.
-    pub async fn release(mut self) -> Result<(), LockError> {
-        self.released = true;
+    /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun again. `NotHeld` if its
+    /// client [has given them back](Client::close_and_release).
+    pub async fn release(self) -> Result<(), LockError> {
+        if !self.end() {
+            let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
+            let why = LostReason::Closed.to_string();
+            return Err(LockError::local(kind, "release", name, why));
+        }
         self.semaphore.give_back(self.permits, Absent::Stays).await
     }
 
-    /// Leaves them taken, for somebody else to give back.
-    pub fn leave(mut self) {
-        self.released = true;
+    /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget) of a permit in tokio.
+    pub fn leave(self) {
+        self.end();
+    }
+
+    /// Whether they are still to be given back, and from now on not by this guard.
+    fn end(&self) -> bool {
+        let guarded = &self.semaphore.inner.client.guarded;
+        guarded.remove_permits(self.number)
     }
 }
 
 impl Drop for SemaphoreGuard {
     fn drop(&mut self) {
-        if !self.released {
-            let once = self.semaphore.giving(self.permits.into(), Absent::Stays);
-            // Nobody waits for the answer, and the record ends by itself.
-            drop(self.semaphore.inner.subject().begin(once.request, number));
+        if self.end() {
+            give_back_unasked(&self.semaphore.inner, self.permits);
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
 use crate::background::Background;
 use crate::clock::{Instant, sleep_until};
 use crate::guard::LostReason;
 use crate::hold::Hold;
+use crate::machine;
 use crate::renewals::RenewalQueue;
 use crate::servers::{self, ExtendOutcome, Together};
 use crate::topology::NodeError;
@@ -22,25 +23,24 @@ pub(crate) struct Watchdog {
     queue: Arc<RenewalQueue<Hold>>,
 }
 
-impl Default for Watchdog {
-    fn default() -> Self {
-        Watchdog {
-            queue: Arc::new(RenewalQueue::new()),
-        }
-    }
-}
-
 impl Watchdog {
+    /// The task that renews begins with the client. A task that only the first hold begins would wait behind what its holder does next.
+    pub(crate) fn start(background: &Background) -> Self {
+        let queue = Arc::new(RenewalQueue::new());
+        background.spawn_uncounted(run(Arc::clone(&queue)));
+        Watchdog { queue }
+    }
+
     /// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
-    pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
-        if self.queue.start() {
-            background.spawn_uncounted(run(Arc::clone(&self.queue)));
-        }
+    pub(crate) fn add(&self, hold: &Arc<Hold>) {
         let first = match hold.is_unclaimed() {
             true => hold.sent_at() + claim_after(hold.granted_lease()),
             false => hold.sent_at() + period(hold.lease),
         };
-        self.queue.insert(hold, first);
+        if self.queue.insert(hold, first) {
+            // The holder may compute from now on, and keep what is in its worker's slot from everybody else.
+            machine::empty_lifo_slot();
+        }
     }
 
     /// Renews it no more. Nothing but this hold is touched.
@@ -67,7 +67,7 @@ fn period(lease: Duration) -> Duration {
     (lease / 3).mul_f64(rand::random_range(0.9..=1.0))
 }
 
-/// From a failed renewal to the next attempt: short against the lease, so that there are many before its end.
+/// From a failed renewal to the next attempt: short against the lease that stands, so that there are many before its end.
 fn retry_pause(lease: Duration) -> Duration {
     let pause = (lease / 30).clamp(Duration::from_millis(10), Duration::from_secs(1));
     pause.mul_f64(rand::random_range(0.5..=1.0))
@@ -143,12 +143,14 @@ async fn renew(queue: &RenewalQueue<Hold>, batch: Vec<Arc<Hold>>) {
             }
         }
     }
-    for hold in batch {
+    // Side by side: a server that is silent for one of them must not cost the others their time.
+    let each = batch.iter().map(async |hold| {
         let timeout = hold.client().options.request_timeout(hold.durability);
         let deadline = hold.valid_until().min(Instant::now() + timeout);
-        let answer = hold.lock.servers.extend(&hold, hold.lease, deadline).await;
-        renewed(queue, &hold, answer);
-    }
+        let answer = hold.lock.servers.extend(hold, hold.lease, deadline).await;
+        renewed(queue, hold, answer);
+    });
+    join_all(each).await;
 }
 
 fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOutcome, NodeError>) {
@@ -166,6 +168,6 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
 }
 
 fn retry(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>) {
-    let pause = Instant::now() + retry_pause(hold.lease);
+    let pause = Instant::now() + retry_pause(hold.standing_lease());
     queue.insert(hold, hold.valid_until().min(pause));
 }

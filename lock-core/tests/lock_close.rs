@@ -95,7 +95,7 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     }));
     let semaphore = ours.semaphore("counted").expect("a good name");
     waiters.push(waits("semaphore", async move {
-        semaphore.acquire_with(1, Wait::Forever).await.err()
+        semaphore.take_with(1, Wait::Forever).await.err()
     }));
     let permits = ours.permits("permits").expect("a good name");
     waiters.push(waits("permits", async move {

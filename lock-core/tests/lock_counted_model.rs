@@ -435,7 +435,7 @@ async fn semaphores_agree(
                 } else {
                     Wait::Try
                 };
-                let asked = semaphore.acquire_with(count, wait).await;
+                let asked = semaphore.take_with(count, wait).await;
                 agrees(asked.is_ok() == granted, || {
                     format!("{step:?}: {asked:?}; {model:?}")
                 })?;

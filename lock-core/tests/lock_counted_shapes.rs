@@ -63,7 +63,7 @@ impl Three {
     }
 
     async fn wait(&self) -> Result<(), LockError> {
-        self.semaphore.acquire_with(1, long()).await?;
+        self.semaphore.take_with(1, long()).await?;
         self.permits.acquire_with(minute()).await?.leave();
         assert!(self.latch.wait_with(long()).await?);
         Ok(())
@@ -110,7 +110,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
     lose("s");
     three
         .semaphore
-        .acquire_with(2, long())
+        .take_with(2, long())
         .await
         .expect("asked again");
     lose("s");
@@ -154,7 +154,7 @@ async fn bounds_are_kept(shape: &Deployed) {
     let began = Instant::now();
     let wait = Wait::AtMost(300 * MS);
     let (semaphore, permit, latch) = tokio::join!(
-        three.semaphore.acquire_with(1, wait),
+        three.semaphore.take_with(1, wait),
         three.permits.acquire_with(minute().wait(wait)),
         three.latch.wait_with(wait),
     );
@@ -238,7 +238,7 @@ async fn a_failover_moves_holders_and_waiters() {
         three.permits.clone(),
         three.latch.clone(),
     );
-    let semaphore = tokio::spawn(async move { semaphore.acquire_with(1, Wait::Forever).await });
+    let semaphore = tokio::spawn(async move { semaphore.take_with(1, Wait::Forever).await });
     let how = minute().wait(Wait::Forever);
     let permit = tokio::spawn(async move { permits.acquire_with(how).await });
     let latch = tokio::spawn(async move { latch.wait_with(Wait::Forever).await });
@@ -293,7 +293,7 @@ async fn permits_that_too_few_replicas_have_are_none() {
         .await
         .expect("answered");
     three.permits.try_set_permits(2).await.expect("answered");
-    let error = three.semaphore.acquire_with(1, long()).await;
+    let error = three.semaphore.take_with(1, long()).await;
     let error = error.expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     let error = three

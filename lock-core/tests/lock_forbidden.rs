@@ -242,7 +242,7 @@ async fn permits_whose_script_breaks_off_are_given_back() {
         assert!(counted.try_set_permits(5, None).await.expect("answered"));
         assert!(named.try_set_permits(5).await.expect("answered"));
         gate.forbid(&[command]);
-        let tried = counted.acquire_with(2, Wait::Try).await;
+        let tried = counted.take_with(2, Wait::Try).await;
         let held = named.acquire_many_with(2, minute()).await;
         gate.open();
         let free = if tried.is_ok() { "3" } else { "5" };

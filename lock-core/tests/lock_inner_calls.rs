@@ -370,7 +370,7 @@ impl Bench {
             self.server.ok(&["DEL", "n", "p", "{p}:timeout"]);
             semaphore.drain().await.expect("answered");
             semaphore.try_set_permits(5, None).await.expect("answered");
-            semaphore.acquire_with(1, Wait::Try).await.expect("free");
+            semaphore.take_with(1, Wait::Try).await.expect("free");
             semaphore.release(1).await.expect("answered");
             permits.try_set_permits(4).await.expect("answered");
             permits.set_permits(5).await.expect("answered");
@@ -391,11 +391,11 @@ impl Bench {
         match (script, when) {
             ("acquire_semaphore.lua", "free") => {
                 self.set_back();
-                semaphore.acquire_with(1, Wait::Try).await.expect("free");
+                semaphore.take_with(1, Wait::Try).await.expect("free");
             }
             ("acquire_semaphore.lua", _) => {
                 self.set_back();
-                assert!(!semaphore.try_acquire(9).await.expect("answered"));
+                assert!(!semaphore.try_take(9).await.expect("answered"));
             }
             ("add_semaphore.lua", _) => {
                 self.set_back();

@@ -139,3 +139,23 @@ async fn no_replica_is_no_durability() {
     let how = once().durability(Durability::Wait(0));
     refused(lock.acquire_with(how).await, "1 replica or more");
 }
+
+/// A life that no server takes would be refused in the middle of a script, or be for ever.
+#[tokio::test]
+async fn a_token_life_has_bounds() {
+    let server = Server::start(&[]);
+    let client = client(&server).await;
+    let before = client.stats().commands;
+    for kind in [Kind::Fenced, Kind::Queued] {
+        let lock = client.lock(kind, "n").expect("a good name");
+        for life in [
+            Duration::ZERO,
+            Duration::from_secs(101 * 366 * 86_400),
+            Duration::MAX,
+        ] {
+            let asked = lock.acquire_with(once().token_life(life)).await;
+            refused(asked, "a token life is 1 ms to a hundred years");
+        }
+    }
+    assert_eq!(client.stats().commands, before, "something was sent");
+}

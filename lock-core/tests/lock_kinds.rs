@@ -6,7 +6,8 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, LockError, Owner,
+    Released, Wait,
 };
 use lock_support::{Loss, Relay, rival};
 use support::{PATIENCE, Server};
@@ -338,4 +339,54 @@ async fn a_spinning_waiter_needs_no_message() {
     );
     server.ok(&["DEL", "n"]);
     drop(waiting.await.expect("no panic").expect("entered"));
+}
+
+/// A name that a lock of another format has: whoever asks learns that, waits for nothing, and leaves the lock alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_another_kind_has_is_said_in_every_kind() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await;
+    let client = client.expect("it answers");
+    let says = |what: &str, asked: Result<(), LockError>| {
+        let error = asked.expect_err(what);
+        assert_eq!(error.server_code(), Some("WRONGTYPE"), "{what}: {error}");
+        assert!(error.is_definite(), "{what}: {error}");
+        assert!(
+            error.to_string().contains("the name is in use"),
+            "{what}: {error}"
+        );
+    };
+    for (name, holder) in [("text", Kind::Plain), ("hash", Kind::Reentrant)] {
+        let held = client.lock(holder, name).expect("a good name");
+        let held = held.acquire_with(once()).await.expect("free");
+        let waits = once().wait(Wait::AtMost(Duration::from_secs(2)));
+        for kind in Kind::ALL.iter().copied() {
+            // A hash is every other kind's, and keeps those out; and the first question of a plain lock cannot tell.
+            let of_this_format = if kind == Kind::Plain { "text" } else { "hash" };
+            if name != of_this_format {
+                let lock = client.lock(kind, name).expect("a good name");
+                says(
+                    kind.name(),
+                    lock.acquire_with(waits.clone()).await.map(drop),
+                );
+            }
+        }
+        let semaphore = client.semaphore(name).expect("a good name");
+        says("set", semaphore.try_set_permits(2, None).await.map(drop));
+        says("take", semaphore.try_take(1).await.map(drop));
+        says("release", semaphore.release(1).await);
+        says("drain", semaphore.drain().await.map(drop));
+        says("available", semaphore.available().await.map(drop));
+        let permits = client.permits(name).expect("a good name");
+        says("set", permits.set_permits(2).await);
+        says("begin", permits.try_set_permits(2).await.map(drop));
+        says("acquire", permits.try_acquire().await.map(drop));
+        says("counts", permits.available().await.map(drop));
+        let latch = client.latch(name).expect("a good name");
+        says("close", latch.try_set_count(1).await.map(drop));
+        says("count", latch.count_down().await.map(drop));
+        says("wait", latch.wait().await);
+        held.release().await.expect("left alone");
+    }
 }

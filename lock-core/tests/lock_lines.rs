@@ -450,6 +450,32 @@ async fn a_queued_hold_that_was_called_claims_its_whole_lease() {
     guard.release().await.expect("held");
 }
 
+/// It was given for 2 s: what is asked again because one answer is late must be asked before those are over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_answer_is_late_is_made_again_in_time() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let holder = lock(&server, Kind::Queued).await;
+    let target = relay.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await;
+    let waiter = client.expect("it answers").lock(Kind::Queued, "q");
+    let waiter = waiter.expect("a good name");
+    for _ in 0..3 {
+        let guard = holder.acquire().await.expect("free");
+        let waiting = wait_for(&waiter);
+        waits(&server, Kind::Queued, 1);
+        guard.release().await.expect("held");
+        let guard = waiting.await.expect("no panic").expect("its turn");
+        let granted = guard.granted_lease();
+        assert!(granted < MINUTE);
+        // The claim comes after a quarter of that, and its answer is lost to who waits for it no longer than 1 s.
+        relay.lose("EVALSHA", Loss::Late(Duration::from_millis(1_080)));
+        tokio::time::sleep(granted + Duration::from_millis(200)).await;
+        assert!(!guard.is_lost());
+        guard.release().await.expect("held");
+    }
+}
+
 /// Between tasks of one client a queued lock goes by the release alone, for the whole lease, and all of them have one place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {

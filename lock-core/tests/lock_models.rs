@@ -20,7 +20,7 @@ mod renewals;
 /// What the files above import from the library, with the checker's primitives in place of the real ones.
 mod sync {
     pub(crate) use loom::sync::{
-        MutexGuard,
+        Arc, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     };
 
@@ -100,6 +100,8 @@ mod twin {
         HintsOnAMessage,
         /// The seat is left before the place in the line.
         LeavesTheSeatFirst,
+        /// Positions are counted under the mutex, and not by the `Arc` that each of them has.
+        CountsUnderTheMutex,
     }
 
     /// Names it to the process that tries the twin.
@@ -219,6 +221,16 @@ fn the_last_one_ends_the_line() {
         "the_last_one_ends_the_line",
         2,
         waking_model::three_in_line,
-        &[(Line::LeavesTheSeatFirst, "an empty line stays")],
+        &[(Line::LeavesTheSeatFirst, "two in one seat")],
+    );
+}
+
+#[test]
+fn two_that_leave_at_once_end_the_line() {
+    check(
+        "two_that_leave_at_once_end_the_line",
+        3,
+        waking_model::two_leave_at_once,
+        &[(Line::CountsUnderTheMutex, "an empty line stays")],
     );
 }

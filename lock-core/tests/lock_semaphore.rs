@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{Client, ClientOptions, ErrorKind, Semaphore, Wait};
+use lock_core::{Client, ClientOptions, ErrorKind, LockError, Semaphore, Wait};
 use lock_support::{Loss, Relay, polled, scripts_run};
 use support::{
     PATIENCE, Server,
@@ -66,16 +66,13 @@ async fn permits_are_counted_all_or_none() {
     let server = Server::start(&[]);
     let semaphore = semaphore(&server.url()).await;
     assert_eq!(semaphore.available().await.expect("answered"), 0);
-    assert!(
-        !semaphore.try_acquire(1).await.expect("answered"),
-        "none yet"
-    );
+    assert!(!semaphore.try_take(1).await.expect("answered"), "none yet");
     assert!(semaphore.try_set_permits(3, None).await.expect("answered"));
     assert!(!semaphore.try_set_permits(9, None).await.expect("answered"));
-    assert!(!semaphore.try_acquire(4).await.expect("answered"));
+    assert!(!semaphore.try_take(4).await.expect("answered"));
     assert_eq!(semaphore.available().await.expect("answered"), 3);
-    assert!(semaphore.try_acquire(2).await.expect("answered"));
-    let error = semaphore.acquire_with(2, Wait::AtMost(30 * MS)).await;
+    assert!(semaphore.try_take(2).await.expect("answered"));
+    let error = semaphore.take_with(2, Wait::AtMost(30 * MS)).await;
     let error = error.expect_err("one is left");
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(error.to_string().contains("too few permits"), "{error}");
@@ -99,14 +96,16 @@ async fn none_at_all_is_no_question() {
     let semaphore = client.semaphore("n").expect("a good name");
     let before = client.stats().commands;
     semaphore
-        .acquire_with(0, Wait::Forever)
+        .take_with(0, Wait::Forever)
         .await
         .expect("nothing");
-    assert!(semaphore.try_acquire(0).await.expect("nothing"));
+    assert!(semaphore.try_take(0).await.expect("nothing"));
     semaphore.release(0).await.expect("nothing");
     assert_eq!(client.stats().commands, before);
-    let error = semaphore.acquire_guarded(0, Wait::Try).await;
-    assert_eq!(error.expect_err("no guard").kind(), ErrorKind::Invalid);
+    drop(semaphore.acquire(0).await.expect("nothing"));
+    let none = semaphore.acquire_with(0, Wait::Try).await.expect("nothing");
+    none.release().await.expect("nothing");
+    assert_eq!(client.stats().commands, before);
 }
 
 /// Taking, giving, adding and draining leave the end of a semaphore where it was.
@@ -116,7 +115,7 @@ async fn an_end_is_kept() {
     let semaphore = semaphore(&server.url()).await;
     let begun = semaphore.try_set_permits(5, Some(MINUTE)).await;
     assert!(begun.expect("answered"));
-    semaphore.acquire_with(2, Wait::Try).await.expect("free");
+    semaphore.take_with(2, Wait::Try).await.expect("free");
     semaphore.release(1).await.expect("answered");
     semaphore.add_permits(3).await.expect("answered");
     semaphore.drain().await.expect("answered");
@@ -128,8 +127,8 @@ async fn an_end_is_kept() {
 
     // Who gives back what was taken of one that has ended begins none.
     let guards = [
-        semaphore.acquire_guarded(1, Wait::Try).await,
-        semaphore.acquire_guarded(1, Wait::Try).await,
+        semaphore.acquire_with(1, Wait::Try).await,
+        semaphore.acquire_with(1, Wait::Try).await,
     ];
     let [released, dropped] = guards.map(|guard| guard.expect("free"));
     server.ok(&["DEL", "n"]);
@@ -180,12 +179,12 @@ async fn the_wire_is_that_of_rsemaphore() {
     let semaphore = semaphore(&server.url()).await;
     // The first cycle loads the scripts.
     semaphore.try_set_permits(1, None).await.expect("answered");
-    semaphore.acquire_with(1, Wait::Try).await.expect("free");
+    semaphore.take_with(1, Wait::Try).await.expect("free");
     semaphore.release(1).await.expect("answered");
     server.ok(&["FLUSHALL"]);
     let mut monitor = Monitor::start(&server);
     semaphore.try_set_permits(7, None).await.expect("answered");
-    semaphore.acquire_with(2, Wait::Try).await.expect("free");
+    semaphore.take_with(2, Wait::Try).await.expect("free");
     semaphore.release(2).await.expect("answered");
     let all = monitor.until_echo(&server);
     let sent = sent(&all);
@@ -233,17 +232,11 @@ async fn no_lost_answer_takes_or_gives_twice() {
         assert!(begun.expect("asked again"), "{loss:?}: its own");
         let free = || server.ok(&["GET", "n"]);
         relay.lose("EVALSHA", loss);
-        semaphore
-            .acquire_with(2, long())
-            .await
-            .expect("asked again");
+        semaphore.take_with(2, long()).await.expect("asked again");
         assert_eq!(free(), "3", "{loss:?}");
         // The repetition finds too few: those that the first time took.
         relay.lose("EVALSHA", loss);
-        semaphore
-            .acquire_with(3, long())
-            .await
-            .expect("asked again");
+        semaphore.take_with(3, long()).await.expect("asked again");
         assert_eq!(free(), "0", "{loss:?}");
         relay.lose("EVALSHA", loss);
         semaphore.release(4).await.expect("asked again");
@@ -264,9 +257,9 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
         let relay = Relay::start(server.address()).await;
         let semaphore = semaphore(&relay.url()).await;
         semaphore.try_set_permits(5, None).await.expect("answered");
-        assert!(semaphore.try_acquire(1).await.expect("answered"));
+        assert!(semaphore.try_take(1).await.expect("answered"));
         relay.lose("EVALSHA", loss);
-        let error = semaphore.try_acquire(2).await.expect_err("lost");
+        let error = semaphore.try_take(2).await.expect_err("lost");
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         if loss == Loss::Stranded {
             // Undone before it came: then it must not take anything when it comes.
@@ -292,7 +285,7 @@ async fn a_release_of_several_wakes_as_many() {
         let semaphore = if number % 2 == 0 { &ours } else { &theirs }.clone();
         waiters.push(tokio::spawn(async move {
             semaphore
-                .acquire_with(1, long())
+                .take_with(1, long())
                 .await
                 .expect("its turn comes");
         }));
@@ -317,7 +310,7 @@ async fn a_lost_subscription_makes_the_waiters_look() {
     for _ in 0..3 {
         let semaphore = semaphore.clone();
         waiters.push(tokio::spawn(async move {
-            semaphore.acquire_with(1, long()).await.expect("it looks");
+            semaphore.take_with(1, long()).await.expect("it looks");
         }));
     }
     listened_to(&server, 1).await;
@@ -335,7 +328,7 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
     let options = ClientOptions::default().poll_bound(200 * MS);
     let client = client(&server.url(), options).await;
     let semaphore = client.semaphore("n").expect("a good name");
-    let waiter = tokio::spawn(async move { semaphore.acquire_with(1, long()).await });
+    let waiter = tokio::spawn(async move { semaphore.take_with(1, long()).await });
     listened_to_once(&server).await;
     server.ok(&["SET", "n", "1"]);
     waiter.await.expect("no panic").expect("it looks");
@@ -358,7 +351,7 @@ async fn three_at_once_are_not_starved_by_ones() {
         let semaphore = semaphore.clone();
         async move {
             semaphore
-                .acquire_with(3, long())
+                .take_with(3, long())
                 .await
                 .expect("its turn comes")
         }
@@ -370,7 +363,7 @@ async fn three_at_once_are_not_starved_by_ones() {
         let (semaphore, entered) = (semaphore.clone(), Arc::clone(&entered));
         ones.push(tokio::spawn(async move {
             semaphore
-                .acquire_with(1, long())
+                .take_with(1, long())
                 .await
                 .expect("its turn comes");
             entered.fetch_add(1, Ordering::SeqCst);
@@ -380,7 +373,7 @@ async fn three_at_once_are_not_starved_by_ones() {
     assert_eq!(entered.load(Ordering::SeqCst), 0, "overtaken");
     assert_eq!(server.ok(&["GET", "n"]), "2");
     // A try does not stand in the line, so it takes what is free.
-    assert!(semaphore.try_acquire(1).await.expect("answered"));
+    assert!(semaphore.try_take(1).await.expect("answered"));
     semaphore.release(2).await.expect("answered");
     many.await.expect("no panic");
     semaphore.release(4).await.expect("answered");
@@ -392,11 +385,11 @@ async fn three_at_once_are_not_starved_by_ones() {
     server.ok(&["SET", "n", "2"]);
     let gives_up = tokio::spawn({
         let semaphore = semaphore.clone();
-        async move { semaphore.acquire_with(3, Wait::AtMost(300 * MS)).await }
+        async move { semaphore.take_with(3, Wait::AtMost(300 * MS)).await }
     });
     listened_to_once(&server).await;
     semaphore
-        .acquire_with(2, long())
+        .take_with(2, long())
         .await
         .expect("let in at once");
     let error = gives_up.await.expect("no panic").expect_err("too few");
@@ -409,18 +402,18 @@ async fn a_guard_gives_back_once_and_only_where_it_was_asked_for() {
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(4, None).await.expect("answered");
     let free = |count: &'static str| server.wait_for(&["GET", "n"], |free| free == count);
-    semaphore.acquire_with(1, Wait::Try).await.expect("free");
+    semaphore.take_with(1, Wait::Try).await.expect("free");
     free("3");
-    let guard = semaphore.acquire_guarded(2, Wait::Try).await;
+    let guard = semaphore.acquire_with(2, Wait::Try).await;
     let guard = guard.expect("free");
     assert_eq!(guard.permits(), 2);
     free("1");
     drop(guard);
     free("3");
-    let guard = semaphore.acquire_guarded(2, Wait::Try).await;
+    let guard = semaphore.acquire_with(2, Wait::Try).await;
     guard.expect("free").release().await.expect("answered");
     free("3");
-    let guard = semaphore.acquire_guarded(2, Wait::Try).await;
+    let guard = semaphore.acquire_with(2, Wait::Try).await;
     guard.expect("free").leave();
     tokio::time::sleep(50 * MS).await;
     free("1");
@@ -438,7 +431,7 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
     for free_at_first in [true, false] {
         for polls in 0.. {
             if !free_at_first {
-                theirs.acquire_with(3, Wait::Try).await.expect("free");
+                theirs.take_with(3, Wait::Try).await.expect("free");
             }
             let gives = async {
                 if !free_at_first {
@@ -446,7 +439,7 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
                     theirs.release(3).await.expect("answered");
                 }
             };
-            let takes = polled(ours.acquire_guarded(2, long()), polls);
+            let takes = polled(ours.acquire_with(2, long()), polls);
             let (done, ()) = tokio::join!(takes, gives);
             server.wait_for(&["GET", "n"], |free| free == "3");
             if done {
@@ -489,7 +482,7 @@ async fn never_more_inside_than_permits() {
             for round in 0..20 {
                 let wanted = 1 + (task + round) % 3;
                 let wanted = u32::try_from(wanted).expect("small");
-                let guard = semaphore.acquire_guarded(wanted, long()).await;
+                let guard = semaphore.acquire_with(wanted, long()).await;
                 let guard = guard.expect("its turn comes");
                 let now = inside.fetch_add(wanted.into(), Ordering::SeqCst) + i64::from(wanted);
                 assert!(now <= PERMITS, "{now} inside");
@@ -511,14 +504,11 @@ async fn a_full_server_takes_releases() {
     let server = Server::start(&[]);
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(5, None).await.expect("answered");
-    semaphore.acquire_with(3, Wait::Try).await.expect("free");
+    semaphore.take_with(3, Wait::Try).await.expect("free");
     server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
     semaphore.release(2).await.expect("taken all the same");
     assert_eq!(server.ok(&["GET", "n"]), "4");
-    let error = semaphore
-        .acquire_with(1, long())
-        .await
-        .expect_err("no memory");
+    let error = semaphore.take_with(1, long()).await.expect_err("no memory");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
     assert_eq!(server.ok(&["GET", "n"]), "4");
@@ -531,7 +521,7 @@ async fn latches_do_not_pile_up() {
     let semaphore = semaphore(&server.url()).await;
     semaphore.try_set_permits(1, None).await.expect("answered");
     for _ in 0..200 {
-        semaphore.acquire_with(1, Wait::Try).await.expect("free");
+        semaphore.take_with(1, Wait::Try).await.expect("free");
         semaphore.release(1).await.expect("answered");
     }
     // Of 401 those of the last requests, and of what was deleted meanwhile in the background.
@@ -551,7 +541,7 @@ async fn five_behind_a_relay(server: &Server) -> (Relay, Semaphore) {
     let semaphore = client.semaphore("n").expect("a good name");
     let begun = semaphore.try_set_permits(5, None).await;
     assert!(begun.expect("answered"));
-    let warm = semaphore.acquire_guarded(1, Wait::Try).await.expect("free");
+    let warm = semaphore.acquire_with(1, Wait::Try).await.expect("free");
     warm.release().await.expect("answered");
     (relay, semaphore)
 }
@@ -565,7 +555,7 @@ async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
         server.ok(&["DEL", latch]);
     }
     relay.lose("EVALSHA", Loss::Stranded);
-    let asking = tokio::spawn(async move { semaphore.acquire_with(2, Wait::Try).await });
+    let asking = tokio::spawn(async move { semaphore.take_with(2, Wait::Try).await });
     let error = asking.await.expect("no panic").expect_err("kept");
     assert!(!error.is_definite(), "{error}");
     let undone = server.wait_for(&["KEYS", "redisson_acquire_latch*"], |keys| {
@@ -608,7 +598,7 @@ async fn what_was_taken_behind_a_long_partition_is_given_back() {
         server.ok(&["DEL", latch]);
     }
     relay.lose("EVALSHA", Loss::Late(PATIENCE));
-    let asking = tokio::spawn(async move { semaphore.acquire_with(2, Wait::Try).await });
+    let asking = tokio::spawn(async move { semaphore.take_with(2, Wait::Try).await });
     server.wait_for(&["GET", "n"], |free| free == "3");
     relay.black_hole();
     let error = asking.await.expect("no panic").expect_err("no answer");
@@ -618,4 +608,33 @@ async fn what_was_taken_behind_a_long_partition_is_given_back() {
     server.ok(&["PEXPIRE", &taken, &(left - 61_000).to_string()]);
     relay.heal();
     server.wait_for(&["GET", "n"], |free| free == "5");
+}
+
+/// Each acquire whose answer is lost leaves an undo. In a long outage they do not pile up: from a thousand on nothing more is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undos_do_not_pile_up_in_an_outage() {
+    let server = Server::start(&[]);
+    let semaphore = semaphore(&server.url()).await;
+    assert!(semaphore.try_set_permits(5, None).await.expect("answered"));
+    let frozen = server.freeze();
+    let many = || async {
+        let tries = (0..1_100).map(|_| semaphore.try_take(1));
+        let mut kinds = Vec::new();
+        for tried in futures_util::future::join_all(tries).await {
+            kinds.push(tried.expect_err("nobody answers"));
+        }
+        kinds
+    };
+    let unknown = |error: &LockError| error.kind() == ErrorKind::Unknown;
+    assert!(many().await.iter().all(unknown));
+    for error in many().await {
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        assert!(
+            error.to_string().contains("still to be given back"),
+            "{error}"
+        );
+    }
+    drop(frozen);
+    server.wait_for(&["GET", "n"], |free| free == "5");
+    assert!(semaphore.acquire_timeout(1, PATIENCE).await.is_ok());
 }

@@ -267,7 +267,7 @@ impl EngineClient {
         Box::pin(async move {
             if kind == Offer::Semaphore {
                 let semaphore = self.client.semaphore(request.lock)?;
-                let held = semaphore.acquire_guarded(1, how.wait).await?;
+                let held = semaphore.acquire_with(1, how.wait).await?;
                 return Ok(Held::Counted(held));
             }
             if kind == Offer::Permits {

@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// A lease that is not renewed [default: renewed while the command runs]
     #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
     lease: Option<Duration>,
+    /// Longest time of holding: then the lock is lost, as if another had taken it [default: no limit]
+    #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
+    max_hold: Option<Duration>,
     /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
     #[arg(long, default_value = "none", value_name = "HOW")]
     durability: Durability,
@@ -171,7 +174,9 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
             Some(left) if left.is_zero() => Wait::Try,
             Some(left) => Wait::AtMost(left),
         };
-        let acquired = lock.acquire_with(Acquire::default().wait(wait).lease(lease));
+        let mut how = Acquire::default().wait(wait).lease(lease);
+        how.max_hold = options.max_hold;
+        let acquired = lock.acquire_with(how);
         let error = match acquired.await {
             Ok(guard) => return Ok(guard),
             Err(error) => error,

@@ -20,6 +20,7 @@
 //! # assert!(!client.concerns().is_empty());
 //! client.lock(Kind::Plain, "orders")?.acquire().await?.release().await?;
 //! assert!(said.iter().any(|command| command == "SET"));
+//! client.close().await;
 //! # Ok(()) }
 //! ```
 

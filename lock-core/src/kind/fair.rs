@@ -18,7 +18,8 @@ use crate::topology::{Message, Request, Script, What};
 /// of ours who stand behind it alone: others could not tell it from one that came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
-static ACQUIRE: Counting = counting!("acquire_fair", "fair");
+static ACQUIRE: Counting =
+    counting!("acquire_fair", "fair").given_back_by(&RELEASE.once, &RELEASE.several);
 static RELEASE: Counting = counting!("release_fair", "fair");
 static HEARTBEAT: Script = script!("heartbeat_fair", "fair");
 static FORCE_RELEASE: Script = script!("force_release_fair", "fair");

@@ -6,7 +6,8 @@ use super::form::{Ask, Counting, Form, Reply, acquired, counting, script};
 use super::hash::{self, REENTRANT};
 use crate::{names::companion, topology::Request};
 
-static ACQUIRE: Counting = counting!("acquire_fenced");
+static ACQUIRE: Counting =
+    counting!("acquire_fenced").given_back_by(&hash::RELEASE, &hash::RELEASE_COUNTED);
 
 /// RFencedLock's format. The counter has no end, as Redisson's, unless the caller gives it one.
 #[derive(Debug)]

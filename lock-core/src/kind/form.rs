@@ -233,6 +233,10 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn has_records(&self, ask: &Ask<'_>) -> bool {
         ask.id.is_some()
     }
+    /// For how long an undo finds what its acquire took, where what is taken has no lease to end by itself.
+    fn undo_life(&self) -> Option<Duration> {
+        None
+    }
     /// The channels that a release speaks on; none where waiters only poll.
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
         vec![&names.channel]
@@ -446,6 +450,16 @@ pub(super) struct Counting {
 }
 
 impl Counting {
+    pub(super) const fn given_back_by(
+        mut self,
+        once: &'static Script,
+        several: &'static Script,
+    ) -> Self {
+        self.once.release = Some(once);
+        self.several.release = Some(several);
+        self
+    }
+
     pub(super) fn of(&'static self, ask: &Ask<'_>) -> What {
         What::Script(match ask.id {
             None => &self.once,

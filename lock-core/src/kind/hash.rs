@@ -6,13 +6,15 @@ use super::form::{Ask, Counting, Form, counting, of_lock, script};
 use crate::names::{Names, companion};
 use crate::topology::{Request, Script, What};
 
-static ACQUIRE: Script = script!("acquire");
-static RELEASE: Script = script!("release");
-static ACQUIRE_ALL: Counting = counting!("acquire_all");
+static ACQUIRE: Script = script!("acquire").given_back_by(&RELEASE);
+pub(super) static RELEASE: Script = script!("release");
+static ACQUIRE_ALL: Counting =
+    counting!("acquire_all").given_back_by(&RELEASE_ALL.once, &RELEASE_ALL.several);
 static RELEASE_ALL: Counting = counting!("release_all", "speak");
 static ACQUIRE_COUNTED: Script =
-    script!("acquire_counted"; "acquire_alone", "counted", "acquire_all");
-static RELEASE_COUNTED: Script =
+    script!("acquire_counted"; "acquire_alone", "counted", "acquire_all")
+        .given_back_by(&RELEASE_COUNTED);
+pub(super) static RELEASE_COUNTED: Script =
     script!("release_counted"; "speak", "release_alone", "counted", "release_all");
 static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 

@@ -81,6 +81,7 @@ pub(crate) use hash::RECORD_LIFE;
 /// let majority = Client::connect(&url.parse()?, ClientOptions::default()).await?;
 /// let guard = majority.lock(Kind::Redlock, "job")?.acquire_timeout(Duration::from_secs(5)).await?;
 /// guard.release().await?;
+/// client.close().await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

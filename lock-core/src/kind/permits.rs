@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::permits::PermitId;
 use crate::topology::{Request, Script, What};
 
-static ACQUIRE: Script = script!("acquire_permits", "speak", "permits");
+static ACQUIRE: Script = script!("acquire_permits", "speak", "permits").given_back_by(&RELEASE);
 static RELEASE: Script = script!("release_permits", "speak", "permits");
 static LEASE: Script = script!("lease_permit", "speak", "permits");
 static SET: Script = script!("set_permits", "speak", "permits");

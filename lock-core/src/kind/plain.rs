@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::topology::{Request, Script, What};
 
 static ACQUIRE: Script = script!("acquire_plain");
-static RELEASE: Script = script!("release_plain");
+static RELEASE: Script = script!("release_plain").alone();
 static LOOK: Script = script!("look_plain");
 static EXTEND: Script = script!("extend_plain");
 

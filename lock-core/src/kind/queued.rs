@@ -22,7 +22,7 @@ const ALIVE: Duration = Duration::from_secs(3);
 /// The next one, and the one who has the place after it.
 const SUCCESSORS: usize = 2;
 
-static ACQUIRE: Script = script!("acquire_queued", "queue");
+static ACQUIRE: Script = script!("acquire_queued", "queue").given_back_by(&RELEASE);
 static RELEASE: Script = script!("release_queued", "queue");
 static HEARTBEAT: Script = script!("heartbeat_queued", "queue");
 static FORCE_RELEASE: Script = script!("force_release_queued", "queue");

@@ -9,8 +9,10 @@ use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Request, Script, What};
 
-static ACQUIRE_READ: Counting = counting!("acquire_read", "rw");
-static ACQUIRE_WRITE: Counting = counting!("acquire_write", "rw");
+static ACQUIRE_READ: Counting =
+    counting!("acquire_read", "rw").given_back_by(&RELEASE_READ.once, &RELEASE_READ.several);
+static ACQUIRE_WRITE: Counting =
+    counting!("acquire_write", "rw").given_back_by(&RELEASE_WRITE.once, &RELEASE_WRITE.several);
 static RELEASE_READ: Counting = counting!("release_read", "speak", "rw");
 static RELEASE_WRITE: Counting = counting!("release_write", "speak", "rw");
 static EXTEND: Counting = counting!("extend_rw", "rw");

@@ -12,9 +12,9 @@ use crate::asked::Once;
 use crate::names::Names;
 use crate::topology::{Request, Script, What};
 
-static ACQUIRE: Script = script!("acquire_semaphore");
+static ACQUIRE: Script = script!("acquire_semaphore").given_back_by(&ADD);
 static ADD: Script = script!("add_semaphore", "speak");
-static UNDO: Script = script!("undo_semaphore", "speak");
+static UNDO: Script = script!("undo_semaphore", "speak").alone();
 static SET: Script = script!("set_semaphore", "speak");
 static DRAIN: Script = script!("drain_semaphore");
 /// Permits of a number have no lease, and nobody may believe to have extended one.
@@ -99,6 +99,10 @@ impl Form for Semaphore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn undo_life(&self) -> Option<Duration> {
+        Some(ANSWER_LIFE)
     }
 
     fn taken(&self) -> &'static str {

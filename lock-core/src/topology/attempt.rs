@@ -6,7 +6,7 @@ use redis::Value;
 use super::native::{Commands, CompareAndDelete};
 use super::node::{Lease, Node};
 use super::wire::NoReply;
-use super::{Replicas, Request, WaitFor, What, replicas};
+use super::{Replicas, Request, Script, WaitFor, What, replicas};
 use crate::clock::{Instant, timeout_at};
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
@@ -14,6 +14,9 @@ pub(crate) const RESTARTED: &str = "RESTARTED";
 
 /// The code that this client gives to "max number of clients reached", for which a server has none.
 pub(crate) const MAX_CLIENTS: &str = "MAXCLIENTS";
+
+/// A server's code for a key that holds something else than what is asked for.
+pub(crate) const WRONG_TYPE: &str = "WRONGTYPE";
 
 /// The code of another: the client was closed.
 pub(crate) const CLOSED: &str = "CLOSED";
@@ -70,7 +73,9 @@ pub(crate) enum Words {
 impl Words {
     /// The best that are known for this request there. What goes before a request has nothing to do with a native command.
     pub(crate) fn for_request(request: &Request, node: &Node, before: Before) -> Self {
-        if before.text {
+        let is_new =
+            |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
+        if before.text || matches!(request.what(), What::Script(script) if is_new(script)) {
             return Words::Text;
         }
         if !request.has_native() || before.load {
@@ -150,15 +155,23 @@ async fn pipelined(
     if before.load
         && let What::Script(script) = request.what()
     {
-        position += 1;
-        let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).take();
-        bytes.extend(load.get_packed_command());
+        for script in std::iter::once(script).chain(script.release) {
+            position += 1;
+            let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).take();
+            bytes.extend(load.get_packed_command());
+        }
     }
     if before.asking {
         position += 1;
         bytes.extend(redis::cmd("ASKING").get_packed_command());
     }
     request.write_script(words == Words::Text, &mut bytes);
+    // What follows on this connection finds it there.
+    if words == Words::Text
+        && let What::Script(script) = request.what()
+    {
+        node.learn(script);
+    }
     let mut count = position + 1;
     let mut blocked = Duration::ZERO;
     if let Some((wait, wanted)) = wait {
@@ -171,7 +184,12 @@ async fn pipelined(
         blocked = limit * lease.busy();
     }
     let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
-    let answers = match timeout_at(limit, lease.conn.packed(&bytes, count)).await {
+    let answers = match timeout_at(
+        limit,
+        lease.conn.packed(&bytes, count, request.leaves_at_once),
+    )
+    .await
+    {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => {
             unheard(node, words);

@@ -117,7 +117,10 @@ impl Conn {
                     self.dialer.count(replies.into());
                     replies
                 };
-                match wire.ask(write, Some(deadline.std())).await? {
+                match wire
+                    .ask(write, Some(deadline.std()), request.leaves_at_once)
+                    .await?
+                {
                     Replies::One(value) => Ok(value),
                     Replies::All(values) => Ok(native::answer(&values)),
                 }
@@ -131,7 +134,7 @@ impl Conn {
         match &self.carrier {
             Carrier::Wire(_) => {
                 let bytes = command.get_packed_command();
-                let mut values = self.packed(&bytes, 1).await?;
+                let mut values = self.packed(&bytes, 1, false).await?;
                 Ok(values.pop().unwrap_or_default())
             }
             Carrier::Pushes(mux) => {
@@ -149,7 +152,10 @@ impl Conn {
         count: usize,
     ) -> RedisResult<Vec<Value>> {
         match &self.carrier {
-            Carrier::Wire(_) => self.packed(&commands.get_packed_pipeline(), count).await,
+            Carrier::Wire(_) => {
+                self.packed(&commands.get_packed_pipeline(), count, false)
+                    .await
+            }
             Carrier::Pushes(mux) => {
                 self.dialer.count(count as u64);
                 let answers = mux.clone().send_packed_commands(commands, 0, count).await;
@@ -158,8 +164,13 @@ impl Conn {
         }
     }
 
-    /// Sends `count` commands that are written out already.
-    pub(crate) async fn packed(&self, bytes: &[u8], count: usize) -> RedisResult<Vec<Value>> {
+    /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's own task.
+    pub(crate) async fn packed(
+        &self,
+        bytes: &[u8],
+        count: usize,
+        at_once: bool,
+    ) -> RedisResult<Vec<Value>> {
         let Carrier::Wire(wire) = &self.carrier else {
             return Err(closed("it carries subscriptions only"));
         };
@@ -169,7 +180,7 @@ impl Conn {
             out.extend_from_slice(bytes);
             replies
         };
-        let answer = wire.ask(write, None);
+        let answer = wire.ask(write, None, at_once);
         match answer.await {
             Ok(Replies::One(value)) => Ok(vec![value]),
             Ok(Replies::All(values)) => Ok(values),

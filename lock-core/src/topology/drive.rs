@@ -160,6 +160,12 @@ pub(super) async fn drive<R: Route + ?Sized>(
                     },
                 ));
             }
+            // Who may not send a script's text may send its digest.
+            "NOPERM" | "ERR" if words == Words::Text && !before.text => {
+                if let What::Script(script) = request.what() {
+                    node.learn(script);
+                }
+            }
             // A command that this user may not have, or that takes other arguments than was thought.
             "NOPERM" | "ERR" if words.native().is_some() => node.commands.give_up(),
             _ => {

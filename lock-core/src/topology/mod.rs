@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
-pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED};
+pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED, WRONG_TYPE};
 use self::cluster::Cluster;
 use self::dial::Dialer;
 use self::drive::drive;

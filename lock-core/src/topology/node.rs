@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::Script;
 use super::conn::Conn;
 use super::dial::{DialError, Dialer, Proof};
 use super::flight::Flight;
@@ -40,6 +41,8 @@ pub(crate) struct Node {
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
     pub(super) commands: Commands,
+    /// Scripts that it was sent by their text over this connection, and so knows by their digests.
+    scripts: Mutex<Vec<&'static Script>>,
 }
 
 impl Node {
@@ -55,7 +58,20 @@ impl Node {
             sightings: Mutex::default(),
             has_disk: Flag::default(),
             commands: Commands::new(),
+            scripts: Mutex::default(),
         })
+    }
+
+    /// Whether the server was sent this script's text.
+    pub(super) fn knows(&self, script: &Script) -> bool {
+        let scripts = self.scripts.lock();
+        scripts.iter().any(|known| std::ptr::eq(*known, script))
+    }
+
+    pub(super) fn learn(&self, script: &'static Script) {
+        if !self.knows(script) {
+            self.scripts.lock().push(script);
+        }
     }
 
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {
@@ -123,6 +139,7 @@ impl Node {
                 // The server that answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.set(false);
                 self.commands.forget();
+                self.scripts.lock().clear();
                 self.sightings.lock().age();
                 if self.closed.get() {
                     conn.kill();

@@ -24,6 +24,11 @@ impl What {
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
+    /// What gives back what this one takes: a server that is sent the one is sent the other too, so that a release that nobody can see to
+    /// any more is known there by its digest.
+    pub(crate) release: Option<&'static Script>,
+    /// No script takes what it gives back: such a release says its text.
+    pub(super) is_alone: bool,
     sha1: std::sync::OnceLock<String>,
 }
 
@@ -32,8 +37,20 @@ impl Script {
         Script {
             name,
             text,
+            release: None,
+            is_alone: false,
             sha1: std::sync::OnceLock::new(),
         }
+    }
+
+    pub(crate) const fn given_back_by(mut self, release: &'static Script) -> Self {
+        self.release = Some(release);
+        self
+    }
+
+    pub(crate) const fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
     }
 
     fn digest(&self) -> &str {
@@ -82,6 +99,8 @@ pub(crate) struct Request {
     pub(crate) wait: Option<WaitFor>,
     /// It asks for something that a server does not give a moment after its restart.
     pub(crate) grants: bool,
+    /// Nobody may be left to see to it: it is written where it is asked for.
+    pub(crate) leaves_at_once: bool,
     /// Keys and arguments as the protocol writes them. One allocation serves a whole request.
     body: Vec<u8>,
     keys: u32,
@@ -98,6 +117,7 @@ impl Request {
             tells_by_rule: false,
             wait: None,
             grants: false,
+            leaves_at_once: false,
             body: Vec::with_capacity(192),
             keys: 0,
             parts: 0,

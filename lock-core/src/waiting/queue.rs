@@ -75,7 +75,7 @@ enum Standing {
     /// The server has said that it has one.
     Placed,
     /// It was given the lock and has not read so yet. Nobody waits for it to ask: its task may stand still for longer than the call lasts.
-    Called,
+    Called(Instant),
 }
 
 impl Waiter {
@@ -243,7 +243,7 @@ impl State {
 
     /// The first of those who have not been called.
     fn first(&self) -> Option<(u64, &Waiter)> {
-        let waits = |(_, waiter): &(&u64, &Waiter)| waiter.standing != Standing::Called;
+        let waits = |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, Standing::Called(_));
         let first = self.waiters.iter().find(waits);
         first.map(|(number, waiter)| (*number, waiter))
     }
@@ -253,6 +253,17 @@ impl Seat {
     /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
         self.queue.state.lock().subscribed
+    }
+
+    /// For how long the lock has been given to another waiter of this client that was not polled since.
+    pub(crate) fn unread_call(&self) -> Option<Duration> {
+        let state = self.queue.state.lock();
+        let others = state.waiters.values();
+        let called = others.filter_map(|waiter| match waiter.standing {
+            Standing::Called(at) => Some(at.elapsed()),
+            _ => None,
+        });
+        called.max()
     }
 
     /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
@@ -568,7 +579,7 @@ impl WaitQueue {
         self.state.lock().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
             if let Some(event) = event.take() {
-                waiter.standing = Standing::Called;
+                waiter.standing = Standing::Called(Instant::now());
                 notified = waiter.events.send(event).is_ok();
             }
         });
@@ -624,7 +635,7 @@ pub(crate) fn least_left(lease: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::{
-        Client, ClientOptions, Kind, Lease, Owner, durability::Durability, hold::Who,
+        Acquire, Client, ClientOptions, Kind, Owner, durability::Durability, hold::Who,
         topology::tests::support::Server,
     };
 
@@ -640,7 +651,7 @@ mod tests {
         let queues = &client.shared().wait_queues;
         let sit = || {
             let who = Who::Owner(Some(Owner::numbered(1)));
-            let hold = Hold::new(&lock.inner, who, Lease::Renewed, Durability::None, None);
+            let hold = Hold::new(&lock.inner, who, &Acquire::default(), Durability::None);
             queues.seat(&hold, line)
         };
         let first = sit();

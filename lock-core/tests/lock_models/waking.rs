@@ -148,11 +148,13 @@ pub(crate) fn three_in_line() {
             let place = lines.enter("n", || None);
             let seat = block_on(place.front());
             assert_eq!(seated.fetch_add(1, Ordering::SeqCst), 0, "two in one seat");
-            seated.fetch_sub(1, Ordering::SeqCst);
+            let mut place = Some(place);
             if twin::lacks(Line::LeavesTheSeatFirst) {
-                drop(place);
-                drop(seat);
+                place.take();
             }
+            seated.fetch_sub(1, Ordering::SeqCst);
+            drop(seat);
+            drop(place);
         }
     };
     let others = [thread::spawn(comer.clone()), thread::spawn(comer.clone())];
@@ -164,4 +166,46 @@ pub(crate) fn three_in_line() {
         lines.is_empty() && lines.served("n").is_none(),
         "an empty line stays"
     );
+}
+
+/// Two give up at one moment, and nobody is left to end the line.
+pub(crate) fn two_leave_at_once() {
+    if twin::lacks(Line::CountsUnderTheMutex) {
+        return counted_by_arc();
+    }
+    let lines = Arc::new(Waiting::new());
+    let comer = {
+        let lines = Arc::clone(&lines);
+        move || drop(lines.enter("n", || None))
+    };
+    let other = thread::spawn(comer.clone());
+    comer();
+    other.join().unwrap();
+    assert!(
+        lines.is_empty() && lines.served("n").is_none(),
+        "an empty line stays"
+    );
+}
+
+/// A line whose last one knows that it is the last by the `Arc` that each position has: those who leave let go of it only after they
+/// have let go of the mutex.
+fn counted_by_arc() {
+    type Line = Mutex<Option<loom::sync::Arc<()>>>;
+    fn comes_and_goes(line: &Line) {
+        let position = loom::sync::Arc::clone(line.lock().unwrap().get_or_insert_default());
+        let mut line = line.lock().unwrap();
+        if loom::sync::Arc::strong_count(&position) == 2 {
+            line.take();
+        }
+        drop(line);
+        drop(position);
+    }
+    let line = Arc::new(Line::default());
+    let other = thread::spawn({
+        let line = Arc::clone(&line);
+        move || comes_and_goes(&line)
+    });
+    comes_and_goes(&line);
+    other.join().unwrap();
+    assert!(line.lock().unwrap().is_none(), "an empty line stays");
 }

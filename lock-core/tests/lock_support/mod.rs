@@ -294,9 +294,12 @@ pub fn rival(kind: Kind) -> Kind {
 /// How many scripts the server has run.
 pub fn scripts_run(server: &Server) -> u64 {
     let stats = server.ok(&["INFO", "commandstats"]);
-    let calls = stats.split("cmdstat_evalsha:calls=").nth(1);
-    let calls = calls.and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
+    let each = ["cmdstat_eval:calls=", "cmdstat_evalsha:calls="].map(|calls| {
+        let calls = stats.split(calls).nth(1);
+        let calls = calls.and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse::<u64>().expect("a number"))
+    });
+    each.iter().sum()
 }
 
 /// Nothing is held, and nothing is renewed for anybody: no script runs any more while all renewals would be due twice.

@@ -114,8 +114,8 @@ impl Wire {
     }
 
     /// Asks what `write` appends, in one write; it says how many replies that gets, at least one. Without a deadline the caller
-    /// sees to the time.
-    pub(super) fn ask<W>(&self, write: W, deadline: Option<Instant>) -> Asking<'_, W>
+    /// sees to the time. `at_once` writes it here and now, with all that is left to write before it, unless the driver is about to.
+    pub(super) fn ask<W>(&self, write: W, deadline: Option<Instant>, at_once: bool) -> Asking<'_, W>
     where
         W: FnOnce(&mut Vec<u8>) -> u32 + Unpin,
     {
@@ -123,6 +123,7 @@ impl Wire {
             wire: self,
             step: Step::New(Some(write)),
             deadline,
+            at_once,
         }
     }
 
@@ -258,6 +259,7 @@ pub(super) struct Asking<'a, W> {
     wire: &'a Wire,
     step: Step<W>,
     deadline: Option<Instant>,
+    at_once: bool,
 }
 
 enum Step<W> {
@@ -281,7 +283,10 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for Asking<'_, W> {
         match &mut this.step {
             Step::New(write) => {
                 let write = write.take().expect("asked once");
-                match this.wire.begin(write, this.deadline, context) {
+                match this
+                    .wire
+                    .begin(write, (this.deadline, this.at_once), context)
+                {
                     Ok(index) => {
                         this.step = Step::Asked(index);
                         Poll::Pending
@@ -317,7 +322,7 @@ impl Wire {
     fn begin(
         &self,
         write: impl FnOnce(&mut Vec<u8>) -> u32,
-        deadline: Option<Instant>,
+        (deadline, at_once): (Option<Instant>, bool),
         context: &Context<'_>,
     ) -> Result<u32, Arc<str>> {
         let mut queue = self.queue.lock();
@@ -329,7 +334,7 @@ impl Wire {
         let replies = write(&mut queue.out);
         let index = queue.place(replies, deadline, context.waker().clone());
         queue.unsent += 1;
-        let leaves = idle || queue.unsent == queue.part && !queue.writing;
+        let leaves = idle || (at_once || queue.unsent == queue.part) && !queue.writing;
         if leaves {
             queue.unsent = 0;
             match self.socket.try_write(&queue.out) {
@@ -357,6 +362,10 @@ impl Wire {
         drop(queue);
         if let Some(waker) = waker {
             waker.wake();
+            // Woken for the time alone, which is seldom: whoever asks may compute next, and the driver reads for everybody.
+            if sooner && !unseen {
+                crate::machine::empty_lifo_slot();
+            }
         }
         Ok(index)
     }
