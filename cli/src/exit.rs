@@ -1,5 +1,8 @@
 //! The exit codes that scripts rely on; the only list of them.
 
+use cluster_config::ClusterError;
+use nix::libc;
+
 /// Everything came out as expected.
 pub(crate) const AS_EXPECTED: u8 = 0;
 /// A violation where clean was expected, a control not convicted, a gate not passed.
@@ -54,10 +57,56 @@ pub(crate) struct Failure {
 }
 
 fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
-    anyhow::Error::new(Failure {
-        code,
-        message: message.to_string(),
-    })
+    let message = message.to_string();
+    let code = of_text(code, &message);
+    anyhow::Error::new(Failure { code, message })
+}
+
+/// Numbers of the system's errors that say what a machine lacks: threads or processes, memory, open files of all and of one process, the
+/// size of a file, space, a disk that can be written to, a share of it.
+const LACKING: [i32; 8] = [
+    libc::EAGAIN,
+    libc::ENOMEM,
+    libc::ENFILE,
+    libc::EMFILE,
+    libc::EFBIG,
+    libc::ENOSPC,
+    libc::EROFS,
+    libc::EDQUOT,
+];
+
+/// Whether a message has the system's error of this number, in either form that the standard library has for it, or as a server says it.
+fn names(message: &str, number: i32) -> bool {
+    let by_server = match number {
+        libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
+        libc::EAGAIN => message.contains("Can't initialize Background Jobs"),
+        _ => false,
+    };
+    by_server
+        || message.contains(&format!("(os error {number})"))
+        || message.contains(&format!("Os {{ code: {number},"))
+}
+
+/// The limit of the process that a message says is reached.
+pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
+    let limits = [
+        (libc::EAGAIN, "ulimit -u"),
+        (libc::EMFILE, "ulimit -n"),
+        (libc::EFBIG, "ulimit -f"),
+    ];
+    let reached = limits
+        .into_iter()
+        .find(|(number, _)| names(message, *number));
+    reached.map(|(_, limit)| limit)
+}
+
+/// The code of an error whose words those of the system may end: 69 where they say that the machine lacks something, whatever was under
+/// way. Errors pass crates as text, and the standard library writes the number into it.
+pub(crate) fn of_text(code: u8, message: &str) -> u8 {
+    match LACKING.into_iter().any(|number| names(message, number)) {
+        true => MISSING,
+        false => code,
+    }
 }
 
 /// Wrong usage, 64.
@@ -80,11 +129,15 @@ pub(crate) fn interrupted(message: impl std::fmt::Display) -> anyhow::Error {
     failure(INTERRUPTED, message)
 }
 
-/// The exit code of an error: its own, or 70.
+/// The exit code of an error: its own, 69 for what the machine lacks, else 70.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
-    error
-        .downcast_ref::<Failure>()
-        .map_or(DEFECT, |failure| failure.code)
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.code;
+    }
+    match error.downcast_ref::<ClusterError>() {
+        Some(ClusterError::Missing(_)) => MISSING,
+        _ => of_text(DEFECT, &format!("{error:#}")),
+    }
 }
 
 #[cfg(test)]
@@ -103,5 +156,8 @@ mod tests {
     fn an_error_without_a_code_is_a_defect() {
         assert_eq!(code_of(&anyhow::anyhow!("?")), DEFECT);
         assert_eq!(code_of(&usage("?")), USAGE);
+        let full = std::io::Error::from_raw_os_error(nix::libc::ENOSPC);
+        assert_eq!(code_of(&input(&full)), MISSING);
+        assert_eq!(code_of(&anyhow::Error::new(full).context("x")), MISSING);
     }
 }

@@ -7,6 +7,9 @@ mod exit;
 mod files;
 mod terminal;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -15,6 +18,12 @@ use clap::error::ErrorKind;
 use crate::args::Cli;
 
 fn main() -> ExitCode {
+    // Whatever is said from now on, these are not.
+    for argument in std::env::args_os().chain(std::env::var_os("LOCKLAB_TARGET")) {
+        results::secrets::learn(&argument.to_string_lossy());
+    }
+    files::survive_size_limit();
+    std::panic::set_hook(Box::new(say_panic));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -23,8 +32,14 @@ fn main() -> ExitCode {
                 error.kind(),
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             );
-            let _ = error.print();
-            return ExitCode::from(if asked_for { 0 } else { exit::USAGE });
+            if asked_for {
+                let _ = error.print();
+                return ExitCode::from(exit::AS_EXPECTED);
+            }
+            // It repeats what was typed, which may come from anywhere.
+            let said = terminal::message(&error.render().to_string());
+            let _ = writeln!(std::io::stderr().lock(), "{said}");
+            return ExitCode::from(exit::USAGE);
         }
     };
     let terminal = terminal::Terminal::new(cli.common);
@@ -35,7 +50,15 @@ fn main() -> ExitCode {
             Err(why) => terminal.warn(&format!("not isolated, proxies cut the links: {why}")),
         }
     }
-    let done = command::run(cli.command, &terminal);
+    let run = || command::run(cli.command, &terminal);
+    let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>();
+        Err(anyhow::anyhow!(
+            words
+                .cloned()
+                .unwrap_or_else(|| "it ended in a panic".to_owned())
+        ))
+    });
     // A script that reads only the exit code must not take a result for complete that never arrived.
     let done = done.map(|code| match terminal.lost() {
         None => code,
@@ -43,7 +66,7 @@ fn main() -> ExitCode {
             terminal.warn(&format!(
                 "the result could not be written to standard output: {error}"
             ));
-            exit::worse(code, exit::USAGE)
+            exit::worse(code, exit::MISSING)
         }
     });
     match done {
@@ -52,5 +75,19 @@ fn main() -> ExitCode {
             terminal.error(&error);
             ExitCode::from(exit::code_of(&error))
         }
+    }
+}
+
+/// A panic is said as everything else is. One by which a library says that the machine lacks something is the error of its command.
+fn say_panic(panic: &PanicHookInfo<'_>) {
+    let said = panic.to_string();
+    if exit::of_text(exit::DEFECT, &said) == exit::DEFECT {
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => trace.to_string(),
+            _ => String::new(),
+        };
+        let said = terminal::message(&format!("{said}\n{trace}"));
+        let _ = writeln!(std::io::stderr().lock(), "{said}");
     }
 }

@@ -1,13 +1,20 @@
 //! Where a command writes: results on standard output, everything else on standard error, progress only for people.
+//!
+//! All of both streams passes here: it has no password that this process was given, and nothing that a terminal obeys but the colours of
+//! reports. Of documents, which are data for a program, only what a terminal itself would show is changed.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use results::report::text::TextOptions;
+use results::report::{printable_json, printable_lines, printable_message};
+use results::secrets;
 
 use crate::args::{Color, Common};
+use crate::exit;
 
 /// Rows as lines, each column as wide as its widest cell: `sides` has `<` or `>` for each.
 pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
@@ -24,6 +31,35 @@ pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
         format!("{}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// The longest word that is shown, in characters: only a text from outside has a longer one.
+const WORD_MAX: usize = 200;
+
+/// The colours that a report has on a terminal.
+const COLORS: [&str; 4] = ["[31m", "[32m", "[33m", "[0m"];
+
+/// What is said on standard error, as it may be shown.
+pub(crate) fn message(text: &str) -> String {
+    let mut text = printable_message(&secrets::hide(text), WORD_MAX);
+    if let Some(limit) = exit::limit_of(&text) {
+        text += &format!(" (the limit `{limit}`)");
+    }
+    text
+}
+
+/// A report, in which what was there before it got its colours is printable already.
+fn painted(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut out = printable_lines(parts.next().unwrap_or_default(), WORD_MAX);
+    for part in parts {
+        let color = COLORS.into_iter().find(|color| part.starts_with(color));
+        let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
+        out += mark;
+        out += color;
+        out += &printable_lines(&part[color.len()..], WORD_MAX);
+    }
+    out
 }
 
 /// Where a command writes. Cheap to clone.
@@ -77,13 +113,37 @@ impl Terminal {
         document: &impl serde::Serialize,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if self.common.json {
-            return self.json(document);
-        }
-        let text = text();
-        // No line, rather than an empty one, where there is nothing to list.
-        if !text.is_empty() {
-            self.result(&text);
+        self.answer_as(document, |terminal| terminal.result(&text()))
+    }
+
+    /// The same with a report of [`results::report::text`], in its colours.
+    pub(crate) fn answer_painted(
+        &self,
+        document: &impl serde::Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        self.answer_as(document, |terminal| {
+            terminal.write(&painted(&secrets::hide(&text())));
+        })
+    }
+
+    /// The same with a text that is for a program, as it is.
+    pub(crate) fn answer_data(
+        &self,
+        document: &impl serde::Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        self.answer_as(document, |terminal| terminal.data(&text()))
+    }
+
+    fn answer_as(
+        &self,
+        document: &impl serde::Serialize,
+        otherwise: impl FnOnce(&Self),
+    ) -> anyhow::Result<()> {
+        match self.common.json {
+            true => self.json(document)?,
+            false => otherwise(self),
         }
         Ok(())
     }
@@ -91,14 +151,37 @@ impl Terminal {
     /// The same for what is said on standard error where nobody asked for JSON.
     pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<()> {
         if self.common.json {
-            self.result(&serde_json::to_string(document)?);
+            let mut text = serde_json::to_string(document)?;
+            if let Cow::Owned(_) = secrets::hide(&text) {
+                let mut document = serde_json::to_value(document)?;
+                secrets::hide_in(&mut document);
+                text = document.to_string();
+            }
+            self.write(&printable_json(&text));
         }
         Ok(())
     }
 
-    /// A result: standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
-    /// for [`Terminal::lost`].
+    /// A result for a person: standard output.
     pub(crate) fn result(&self, text: &str) {
+        self.write(&printable_lines(&secrets::hide(text), WORD_MAX));
+    }
+
+    /// A result for a program: standard output, and unchanged unless that is a terminal.
+    pub(crate) fn data(&self, text: &str) {
+        match std::io::stdout().is_terminal() {
+            true => self.write(&printable_lines(text, usize::MAX)),
+            false => self.write(text),
+        }
+    }
+
+    /// Writes to standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
+    /// for [`Terminal::lost`].
+    fn write(&self, text: &str) {
+        // No line, rather than an empty one, where there is nothing to list.
+        if text.is_empty() {
+            return;
+        }
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
             let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
@@ -164,14 +247,18 @@ impl Terminal {
             bar.set_style(style);
         }
         let bar = self.bars.add(bar);
-        bar.set_message(message.to_owned());
-        bar.enable_steady_tick(Duration::from_millis(120));
+        bar.set_message(self::message(message));
+        // Its thread is one that a process may be out of; without it the bar moves with its steps.
+        let spare = std::thread::Builder::new().spawn(|| {});
+        if spare.is_ok_and(|thread| thread.join().is_ok()) && !self.bars.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
         bar
     }
 
     fn stderr(&self, line: &str) {
         self.bars.suspend(|| {
-            let _ = writeln!(std::io::stderr().lock(), "{line}");
+            let _ = writeln!(std::io::stderr().lock(), "{}", message(line));
         });
     }
 }

@@ -69,7 +69,7 @@ fn a_result_that_cannot_be_written_is_not_a_success() {
         .stdout(full)
         .output()
         .unwrap();
-    assert_eq!(code(&output), 64, "{}", stderr(&output));
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
 }
 
 #[test]

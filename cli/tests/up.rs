@@ -231,7 +231,7 @@ fn servers_whose_url_cannot_be_written_do_not_stay() {
             .spawn()
             .unwrap();
         support::until("it ends by itself", || up.try_wait().unwrap().is_some());
-        assert_eq!(up.wait().unwrap().code(), Some(64));
+        assert_eq!(up.wait().unwrap().code(), Some(69));
         assert_eq!(support::processes_of(dir.path(), up.id()), [""; 0]);
     }
 }

@@ -124,7 +124,7 @@ pub fn sweep() -> Result<(), ClusterError> {
 /// The process that starts a deployment.
 pub(crate) fn this_process() -> Result<ProcessId, ClusterError> {
     ProcessId::own()
-        .ok_or_else(|| failed!("/proc is not readable; mount it, processes are told apart by it"))
+        .ok_or_else(|| missing!("/proc is not readable; mount it, processes are told apart by it"))
 }
 
 pub(crate) fn new_id(topology: TopologyKind) -> String {

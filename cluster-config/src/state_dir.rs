@@ -26,7 +26,7 @@ pub fn state_dir() -> Result<PathBuf, ClusterError> {
         false => Err(io::Error::other("it belongs to somebody else")),
     });
     owned.map_err(|error| {
-        failed!(
+        missing!(
             "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
             path.display()
         )

@@ -80,12 +80,12 @@ pub struct Kept {
 
 /// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else `None`.
 ///
-/// Both are there for a moment only, while the compressed one takes the other's place.
+/// Both are there for a moment only, while the compressed one takes the other's place. A symbolic link is neither: it may lead anywhere.
 pub fn of_dir(dir: &Path) -> Option<PathBuf> {
     [HISTORY_FILE, COMPRESSED_FILE]
         .map(|name| dir.join(name))
         .into_iter()
-        .find(|path| path.is_file())
+        .find(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()))
 }
 
 /// Reads a history file of either form, line by line.

@@ -1,11 +1,13 @@
 //! Writes one `history.jsonl` from many threads, in order of time, each line written before its call returns.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::history::{Entry, Line};
+use crate::secrets;
 
 /// Why an entry was not kept.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +96,9 @@ impl HistoryWriter {
         let t_ns = now_ns().max(inner.last_ns);
         let entry = entry(t_ns);
         let mut text = Line { t_ns, entry }.to_json();
+        if let Cow::Owned(_) = secrets::hide(&text) {
+            text = without_passwords(&text);
+        }
         text.push('\n');
         // One write call per line: lines of two processes that append to one file would not mix, and a crash tears one at most.
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
@@ -134,6 +139,23 @@ impl HistoryWriter {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The words of a line by which it is read: no driver gives them.
+const FIXED: [&str; 7] = ["op", "end", "event", "phase", "by", "kind", "fault"];
+
+/// A line of which a part, such as a grant's name, is from a driver that repeats its target.
+fn without_passwords(line: &str) -> String {
+    let Ok(serde_json::Value::Object(mut line)) = serde_json::from_str(line) else {
+        return secrets::hide(line).into_owned();
+    };
+    let given = line
+        .iter_mut()
+        .filter(|(key, _)| !FIXED.contains(&key.as_str()));
+    for (_, value) in given {
+        secrets::hide_in(value);
+    }
+    serde_json::Value::Object(line).to_string()
 }
 
 #[cfg(test)]

@@ -180,16 +180,8 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
     for own in of_rows.chain(of_scenarios).filter(|own| own.is_empty()) {
         *own = origin.to_owned();
     }
-    for result in &mut run.scenarios {
-        result.dir = beside(name, &result.dir);
-    }
-    let audited = run.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
-    let audited = audited.flat_map(|subject| &mut subject.scenarios);
-    for tried in audited.flat_map(|one| &mut one.runs) {
-        tried.dir = beside(name, &tried.dir);
-        if let Some(twin) = &mut tried.twin {
-            twin.dir = beside(name, &twin.dir);
-        }
+    for dir in run.dirs_mut() {
+        *dir = beside(name, dir);
     }
     for warning in &mut run.warnings {
         *warning = format!("{name}: {warning}");

@@ -379,7 +379,7 @@ pub struct ScenarioResult {
     /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ns: Option<u64>,
-    /// Directory of its history and logs, relative to the run's.
+    /// Directory of its history and logs: one name in the run's own, or empty for that itself.
     #[serde(default)]
     pub dir: String,
     /// What a reader must know (down-time of the servers, subject's log, …).
@@ -558,6 +558,18 @@ impl Run {
         self.scenarios
             .iter()
             .find(|result| result.dir == decided.dir)
+    }
+
+    /// The directories of its records, wherever it names one, each relative to its own.
+    pub fn dirs_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let audited = self.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
+        let audited = audited.flat_map(|subject| &mut subject.scenarios);
+        let tried = audited.flat_map(|one| &mut one.runs).flat_map(|tried| {
+            let twin = tried.twin.as_mut().map(|twin| &mut twin.dir);
+            std::iter::once(&mut tried.dir).chain(twin)
+        });
+        let results = self.scenarios.iter_mut().map(|result| &mut result.dir);
+        results.chain(tried)
     }
 
     /// The last part of its directory.

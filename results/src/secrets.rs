@@ -1,4 +1,15 @@
-//! Takes passwords out of a command line, so that it can be kept: inside URLs they become `***`.
+//! Takes passwords out of whatever is kept or shown: they become `***`.
+//!
+//! [`redact`] finds them in URLs. What a driver, a server or a library says may repeat a password elsewhere, so a process remembers those
+//! that it was given ([`learn`]), and every text passes [`hide`] before it is written.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::sync::{PoisonError, RwLock};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is one.
 ///
@@ -19,14 +30,24 @@ pub fn redact(argument: &str) -> String {
                     out.push(':');
                 }
                 out.push_str("***@");
-                out.push_str(hosts);
+                push_without_query(&mut out, hosts);
             }
-            None => out.push_str(url),
+            None => push_without_query(&mut out, url),
         }
         rest = tail;
     }
     out.push_str(rest);
     out
+}
+
+/// The rest of a URL; the passwords of its query become `***`.
+fn push_without_query(out: &mut String, mut rest: &str) {
+    while let Some((before, after)) = rest.split_once("password=") {
+        out.push_str(before);
+        out.push_str("password=***");
+        rest = after.find(['&', ' ']).map_or("", |end| &after[end..]);
+    }
+    out.push_str(rest);
 }
 
 /// Where another URL of servers begins. Nothing less ends the one before, whatever its password looks like.
@@ -43,6 +64,204 @@ fn next_url(text: &str) -> Option<usize> {
         })
     });
     urls.next()
+}
+
+/// Passwords that this process was given, the longest first.
+static KNOWN: RwLock<Vec<Password>> = RwLock::new(Vec::new());
+
+/// A shorter password is found only where it stands as one: anywhere else its letters are more often part of a word.
+const LENGTH_MIN: usize = 4;
+
+/// A password, with what stands before and behind it where it is to be found only there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Password {
+    before: String,
+    word: Vec<char>,
+    behind: &'static str,
+}
+
+/// Remembers the passwords of all URLs in a text: an argument, a variable, a file's line.
+pub fn learn(text: &str) {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("://") {
+        let (url, tail) = after.split_at(next_url(after).unwrap_or(after.len()));
+        // What stands before the last `@` is one password, or each of several servers has its own.
+        let servers = url.split(',').filter_map(|one| one.rsplit_once('@'));
+        for (credentials, _) in url.rsplit_once('@').into_iter().chain(servers) {
+            if let Some((user, password)) = credentials.split_once(':') {
+                remember(user, password);
+            }
+        }
+        let query = url.rsplit_once('?').map_or("", |(_, query)| query);
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            if name.ends_with("password") {
+                remember("", value);
+            }
+        }
+        rest = tail;
+    }
+}
+
+/// Whether there is a password to hide.
+pub fn are_known() -> bool {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    !known.is_empty()
+}
+
+fn remember(user: &str, password: &str) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for word in [password.to_owned(), decoded(password)] {
+        let word: Vec<char> = word.chars().collect();
+        let mut places = vec![(String::new(), "")];
+        if word.len() < LENGTH_MIN {
+            places = vec![(":".to_owned(), "@")];
+            places.extend((!user.is_empty()).then(|| (format!("{user}:"), "")));
+        }
+        for (before, behind) in places {
+            let password = Password {
+                before,
+                word: word.clone(),
+                behind,
+            };
+            if !word.is_empty() && !known.contains(&password) {
+                known.push(password);
+            }
+        }
+    }
+    known.sort_by_key(|password| Reverse(password.word.len()));
+}
+
+/// A text with its `%XX` decoded, as far as that is text.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while let Some(byte) = text.as_bytes().get(at) {
+        let coded = text.get(at + 1..at + 3).filter(|_| *byte == b'%');
+        let coded = coded.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(coded.unwrap_or(*byte));
+        at += if coded.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// `text` without the passwords that this process was given, whichever way their characters are written: as they are, percent-encoded, or
+/// escaped for JSON, HTML or a shell.
+pub fn hide(text: &str) -> Cow<'_, str> {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if known.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(c) = text[at..].chars().next() {
+        match known.iter().find_map(|password| password.at(text, at)) {
+            Some((from, to)) => {
+                out.push_str(&text[copied..from]);
+                out.push_str("***");
+                (copied, at) = (to, to);
+            }
+            None => at += c.len_utf8(),
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+impl Password {
+    /// From where to where it stands in a text, if it stands at `at`, or what has to be before it does.
+    fn at(&self, text: &str, at: usize) -> Option<(usize, usize)> {
+        let rest = text[at..].strip_prefix(self.before.as_str())?;
+        let begin = text.len() - rest.len();
+        let end = begin + written(rest, &self.word, 0)?;
+        text[end..].starts_with(self.behind).then_some((begin, end))
+    }
+}
+
+/// How many bytes at the beginning of `text` stand for these characters, beside those so far; `None`: something else stands there.
+fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
+    let Some((c, others)) = word.split_first() else {
+        return Some(so_far);
+    };
+    let mut buffer = [0; 4];
+    let plain: &str = c.encode_utf8(&mut buffer);
+    let others = |length: usize| written(&text[length..], others, so_far + length);
+    if text.starts_with(plain)
+        && let Some(all) = others(plain.len())
+    {
+        return Some(all);
+    }
+    // Everything else begins with a mark of its own, which most characters of a text are not.
+    let length = match text.as_bytes().first()? {
+        b'%' => plain.bytes().try_fold(0, |at, byte| {
+            let digits = text.get(at..at + 3)?.strip_prefix('%')?;
+            (u8::from_str_radix(digits, 16) == Ok(byte)).then_some(at + 3)
+        }),
+        b'+' => (*c == ' ').then_some(1),
+        b'\\' if text[1..].starts_with('u') && *c != 'u' => {
+            let mut units = [0; 2];
+            let mut units = c.encode_utf16(&mut units).iter();
+            units.try_fold(0, |at, unit| {
+                let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+                (u16::from_str_radix(digits, 16) == Ok(*unit)).then_some(at + 6)
+            })
+        }
+        b'\\' => text[1..].starts_with(plain).then_some(1 + plain.len()),
+        b'&' => {
+            let end = text.find(';')?;
+            let name = &text[1..end];
+            let number =
+                name.strip_prefix('#')
+                    .and_then(|number| match number.strip_prefix(['x', 'X']) {
+                        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+                        None => number.parse().ok(),
+                    });
+            let named = [
+                ("amp", '&'),
+                ("lt", '<'),
+                ("gt", '>'),
+                ("quot", '"'),
+                ("apos", '\''),
+            ];
+            (number == Some(u32::from(*c)) || named.contains(&(name, *c))).then_some(end + 1)
+        }
+        _ => None,
+    };
+    others(length?)
+}
+
+/// The strings of a document without passwords; its keys stay. Says whether there was one.
+pub fn hide_in(document: &mut Value) -> bool {
+    match document {
+        Value::String(text) => match hide(text) {
+            Cow::Owned(hidden) => {
+                *text = hidden;
+                true
+            }
+            Cow::Borrowed(_) => false,
+        },
+        Value::Array(list) => list
+            .iter_mut()
+            .fold(false, |found, one| hide_in(one) | found),
+        Value::Object(map) => map
+            .values_mut()
+            .fold(false, |found, one| hide_in(one) | found),
+        _ => false,
+    }
+}
+
+/// The same of a value that has a form as JSON. One without a password comes back as it was.
+pub fn hidden<T: Serialize + DeserializeOwned>(value: T) -> T {
+    if !are_known() {
+        return value;
+    }
+    let Ok(mut document) = serde_json::to_value(&value) else {
+        return value;
+    };
+    match hide_in(&mut document) {
+        true => serde_json::from_value(document).unwrap_or(value),
+        false => value,
+    }
 }
 
 /// Every argument of a command line through [`redact`].
@@ -73,12 +292,43 @@ mod tests {
             ),
             ("redis://h:1 redis://:x@h:2", "redis://h:1 redis://:***@h:2"),
             ("redis+unix:///tmp/a.sock", "redis+unix:///tmp/a.sock"),
+            (
+                "redis+sentinel://h:1/m?sentinel-password=pw&db=1",
+                "redis+sentinel://h:1/m?sentinel-password=***&db=1",
+            ),
             ("mail@example.org", "mail@example.org"),
             ("", ""),
         ];
         for (given, kept) in cases {
             assert_eq!(redact(given), kept);
         }
+    }
+
+    #[test]
+    fn a_password_is_found_in_whatever_way_it_is_written() {
+        learn("--target=redis://ann:p%40ss/w\"\u{e9}rd@h:1/0");
+        learn("redlock://a:firstone@h1:1,b:secondone@h2:2/0?sentinel-password=thirdone");
+        learn("redis://bob:xy@h:1");
+        for text in [
+            "p@ss/w\"\u{e9}rd",
+            "p%40ss/w\"\u{e9}rd",
+            "p%40ss%2fw%22%C3%A9rd",
+            r#"p@ss\/w\"\u00e9rd"#,
+            "p@ss/w&quot;&#233;rd",
+            "p&#x40;ss/w&#34;&#xe9;rd",
+            "firstone",
+            "secondone",
+            "thirdone",
+        ] {
+            let said = format!("cannot reach ann:{text}@h:1");
+            assert_eq!(hide(&said), "cannot reach ann:***@h:1", "{said}");
+        }
+        let short = "bob:xy, //:xy@h but xylophone";
+        assert_eq!(hide(short), "bob:***, //:***@h but xylophone");
+        let mut document = serde_json::json!({"firstone": ["a firstone", 1]});
+        assert!(hide_in(&mut document));
+        assert_eq!(document, serde_json::json!({"firstone": ["a ***", 1]}));
+        assert!(!hide_in(&mut document));
     }
 
     #[test]

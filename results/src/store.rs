@@ -79,6 +79,20 @@ pub enum StoreError {
         /// What is wrong.
         message: String,
     },
+    /// The records are said to lie elsewhere than in the run.
+    #[error("{}: `dir` is {dir:?}, which is no plain name of a directory of the run: it is damaged, or was made to reach other files", path.display())]
+    Outside {
+        /// The run's file.
+        path: PathBuf,
+        /// What it says.
+        dir: String,
+    },
+    /// A file or a directory of the run leads elsewhere.
+    #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// A later version of this program wrote the file.
     #[error("{} has schema {found}, and this version reads up to {known}: use a newer locklab", path.display())]
     Newer {
@@ -244,7 +258,29 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
         }
         Err(error) => return Err(StoreError::io("read", &path)(error)),
     };
-    parse(&path, &bytes)
+    let mut run = parse(&path, &bytes)?;
+    refuse_links(directory)?;
+    let dirs: BTreeSet<String> = run.dirs_mut().map(|dir| dir.clone()).collect();
+    for dir in dirs.into_iter().filter(|dir| !dir.is_empty()) {
+        if Path::new(&dir).file_name() != Some(dir.as_ref()) {
+            return Err(StoreError::Outside { path, dir });
+        }
+        refuse_links(&directory.join(dir))?;
+    }
+    Ok(run)
+}
+
+/// Refuses a directory in which something leads elsewhere: a run may come from anywhere, and what it holds is read and copied.
+///
+/// # Errors
+/// The first symbolic link that is found. A directory that is not there has none.
+pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            return Err(StoreError::Link { path: entry.path() });
+        }
+    }
+    Ok(())
 }
 
 /// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository as `results/run.schema.json`.

@@ -137,7 +137,11 @@ impl Shared {
             line.pop();
             line.push_str(r#","lease_ms":null}"#);
         }
-        let asked = line.clone();
+        // What is quoted of a request is read by others: the target is not for them.
+        let asked = match request.target.take() {
+            Some(_) => serde_json::to_string(&request).expect("plain fields"),
+            None => line.clone(),
+        };
         line.push('\n');
         match &mut *self.pending.lock().expect("no panic while held") {
             Ok(pending) => pending.insert(request.id, Pending { op, answer }),
@@ -209,6 +213,7 @@ pub(super) async fn start(
         child,
         stdin,
         output,
+        logged,
     } = process::start(command, to)?;
     let pid = child.id().unwrap_or_default();
     let (requests, lines) = mpsc::unbounded_channel();
@@ -230,7 +235,7 @@ pub(super) async fn start(
         requests,
     });
     tokio::spawn(write(stdin, lines));
-    let reader = tokio::spawn(reader::run(shared.clone(), child, output, stopped));
+    let reader = tokio::spawn(reader::run(shared.clone(), child, output, logged, stopped));
     let mut client = ExecClient {
         shared,
         ours,

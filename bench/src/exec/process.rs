@@ -1,8 +1,16 @@
 //! A driver's process, which does not outlive the harness.
 
-use std::{fs::OpenOptions, process::Stdio};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, Read, Write},
+    process::Stdio,
+};
 
-use tokio::process::{Child, ChildStdin, Command};
+use results::secrets;
+use tokio::{
+    process::{Child, ChildStdin, Command},
+    sync::oneshot,
+};
 
 use super::output::Output;
 use crate::subject::{ConnectTo, SubjectError};
@@ -12,6 +20,8 @@ pub(super) struct Started {
     pub(super) child: Child,
     pub(super) stdin: ChildStdin,
     pub(super) output: Output,
+    /// Ends when all that it said on standard error is in its log.
+    pub(super) logged: oneshot::Receiver<()>,
 }
 
 /// Starts a driver with its pipes.
@@ -19,6 +29,7 @@ pub(super) struct Started {
 /// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run:
 /// a worker of the runtime, not one of its blocking threads.
 pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, SubjectError> {
+    let (done, logged) = oneshot::channel();
     let stderr = match &to.log {
         None => Stdio::null(),
         Some(path) => {
@@ -26,8 +37,8 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
                 let _ = std::fs::create_dir_all(dir);
             }
             let log = OpenOptions::new().create(true).append(true).open(path);
-            log.map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
-                .into()
+            log.and_then(|log| without_passwords(log, done))
+                .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
         }
     };
     let words = [&to.within, command].concat();
@@ -64,7 +75,38 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
         child,
         stdin,
         output,
+        logged,
     })
+}
+
+/// The longest piece of a log that is looked through as one.
+const PIECE: u64 = 64 * 1024;
+
+/// Where a driver's standard error goes: to its log, past whatever this process knows as a password.
+fn without_passwords(mut log: File, done: oneshot::Sender<()>) -> io::Result<Stdio> {
+    if !secrets::are_known() {
+        return Ok(log.into());
+    }
+    let (reader, writer) = io::pipe()?;
+    let mut lines = BufReader::new(reader);
+    let copy = move || {
+        let mut line = Vec::new();
+        while lines
+            .by_ref()
+            .take(PIECE)
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|length| length > 0)
+        {
+            let text = String::from_utf8_lossy(&line);
+            // A log that cannot be written is read all the same, so that the driver does not stand still.
+            let _ = log.write_all(secrets::hide(&text).as_bytes());
+            line.clear();
+        }
+        let _ = done.send(());
+    };
+    let thread = std::thread::Builder::new().name("driver-log".to_owned());
+    thread.spawn(copy)?;
+    Ok(writer.into())
 }
 
 /// How a process ended, in words.

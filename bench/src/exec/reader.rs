@@ -28,6 +28,7 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     mut child: Child,
     mut output: Output,
+    logged: oneshot::Receiver<()>,
     mut stop: oneshot::Receiver<()>,
 ) {
     let mut ended: Option<std::io::Result<std::process::ExitStatus>> = None;
@@ -70,6 +71,7 @@ pub(super) async fn run(
             }
         }
     };
+    let _ = tokio::time::timeout(DRAIN, logged).await;
     let report = shared.report(&how);
     shared.gone(&report);
     if !shared.closing.load(Ordering::Relaxed) {
@@ -80,7 +82,7 @@ pub(super) async fn run(
 /// One line of output; an error says what is wrong with it.
 fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
-    let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(300).collect::<String>());
+    let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(200).collect::<String>());
     let (id, ending) = match Line::parse(line).map_err(wrong)? {
         Line::Reply(id, ending) => (id, ending),
         Line::Event(event) => {

@@ -21,6 +21,7 @@ use cluster_config::Party;
 use results::history::{Entry, Event, Line};
 use results::history_file;
 use results::history_parts::Parts;
+use results::secrets::hide_in;
 use results::store::HISTORY_FILE;
 use tokio::sync::watch;
 
@@ -135,8 +136,9 @@ pub async fn record_part(
         return Ok((true, Vec::new()));
     };
     let path = options.dir.join(PART_FILE);
-    let text = serde_json::to_string(&recorded).expect("plain data");
-    fs::write(&path, text).map_err(|error| RunError::io("write", &path, &error))?;
+    let mut document = serde_json::to_value(&recorded).expect("plain data");
+    hide_in(&mut document);
+    fs::write(&path, document.to_string()).map_err(|error| RunError::io("write", &path, &error))?;
     Ok((recorded.partial, recorded.incomplete))
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn ask<T>(
     log: PathBuf,
     then: impl AsyncFnOnce(Result<Abilities, SubjectError>, &str) -> T,
 ) -> anyhow::Result<(T, Option<String>)> {
-    let work = tempfile::tempdir()?;
+    let work = crate::files::work_dir()?;
     let mut up = UpOptions::new(work.path());
     up.in_memory = true;
     let ours = match target {

@@ -75,7 +75,8 @@ pub(super) async fn run(
         record: Box::new(move |line| {
             let mut file = file.lock().expect("no panic");
             // In one piece; a torn one is no round to `merge`.
-            let _ = file.write_all(format!("{line}\n").as_bytes());
+            let line = format!("{line}\n");
+            let _ = file.write_all(results::secrets::hide(&line).as_bytes());
         }),
     };
     let measured = measure_at(&plan, None, Some(together), keeper).await;

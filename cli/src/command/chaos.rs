@@ -25,6 +25,7 @@ use results::verdict::State;
 use super::abilities::ask;
 use super::chaos_part::ShareArgs;
 use super::part::{Digest, PartArgs, digest_of_plan};
+use super::plans::{self, PLAN_FILE};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OnServer, OwnServers, SERVERS, Servers};
@@ -445,7 +446,7 @@ impl Planner<'_> {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let logs = tempfile::tempdir()?;
+        let logs = crate::files::work_dir()?;
         let (log, target) = (logs.path().join("hello.log"), &self.options.own.target);
         let answer = async |answer, _: &str| answer;
         let (has, _) = ask(subject.as_ref(), shape, target.as_deref(), log, answer).await?;
@@ -488,7 +489,12 @@ pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn 
             Err(error) => Err(exit::input(error.to_string())),
         };
     }
-    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let program = std::env::current_exe().map_err(|error| {
+        exit::missing(format!(
+            "{error} It says where this program is, which each client runs"
+        ))
+    })?;
+    let program = program.to_string_lossy().into_owned();
     let command = vec![program, "driver".to_owned(), subject.name().to_owned()];
     Ok(Arc::new(ExecSubject::for_subject(
         subject.as_ref(),
@@ -559,11 +565,15 @@ pub(crate) fn run_each(
                 options.plain_history_max_bytes = bytes;
             }
             let plan = planned.plan.clone();
+            plans::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
             let run = async move { run_scenario(&planned.plan, &options).await };
             // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
             Ok(async move {
                 let result = tokio::spawn(run).await.unwrap_or_else(|error| {
-                    Err(RunError::Other(format!("it ended in a panic: {error}")))
+                    let words = error.try_into_panic().ok();
+                    let words = words.and_then(|words| words.downcast::<String>().ok());
+                    let words = words.map_or_else(String::new, |words| format!(": {words}"));
+                    Err(RunError::Other(format!("it ended in a panic{words}")))
                 });
                 Ended {
                     index,
@@ -667,8 +677,8 @@ pub(crate) async fn run_all(
 pub(crate) fn code_of(error: &RunError) -> u8 {
     match error {
         RunError::Missing(_) => exit::MISSING,
-        RunError::Input(_) | RunError::NotApplicable(_) => exit::INPUT,
-        RunError::Other(_) => exit::DEFECT,
+        RunError::Input(why) | RunError::NotApplicable(why) => exit::of_text(exit::INPUT, why),
+        RunError::Other(why) => exit::of_text(exit::DEFECT, why),
     }
 }
 

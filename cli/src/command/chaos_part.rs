@@ -14,7 +14,7 @@ use results::run::Run;
 use super::bench_part::{clients_of, join, part_ways};
 use super::chaos::{Planned, code_of, subject_of};
 use super::part::{PARTS, Slice, digest_of_plan};
-use super::plans::PLAN_FILE;
+use super::plans::{self, PLAN_FILE};
 use super::run::Keeper;
 use super::target::{Servers, allow};
 use crate::args::duration;
@@ -115,6 +115,7 @@ impl ShareArgs {
             barrier: barrier.clone(),
             reference: Arc::new(Reference::of(&reference).map_err(exit::usage)?),
         });
+        plans::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
         let code = match record_part(&plan, &options).await {
             Ok((partial, incomplete)) => {
                 keeper.run.warnings.extend(incomplete);

@@ -12,7 +12,7 @@ use results::history::{History, Line};
 use results::history_file;
 use results::history_parts::Parts;
 use results::run::{FaultSpan, ScenarioResult};
-use results::store::{HISTORY_FILE, RUN_FILE};
+use results::store::{HISTORY_FILE, RUN_FILE, refuse_links};
 use results::verdict::{CLASSES, State, Verdict, Verdicts};
 
 use super::plans::PLAN_FILE;
@@ -225,6 +225,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         && !path.join(RUN_FILE).is_file()
         && let Some(history) = history_file::of_dir(path)
     {
+        refuse_links(path).map_err(exit::input)?;
         return Ok(vec![Judged::of(history)]);
     }
     let dir = dir_of(run)?;
@@ -262,7 +263,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
 fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside
-        .filter(|entry| entry.path().is_dir())
+        .filter(|entry| entry.path().is_dir() && refuse_links(&entry.path()).is_ok())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     places.sort();

@@ -52,11 +52,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     match grouping {
         Some(grouping) => {
             let tables = pivot(&runs, &grouping).map_err(exit::input)?;
-            terminal.answer(&tables, || text::pivot(&tables, how))?;
+            terminal.answer_painted(&tables, || text::pivot(&tables, how))?;
         }
         None => {
             let compared = compare(&runs, options.force).map_err(exit::input)?;
-            terminal.answer(&compared, || text::comparison(&compared, how))?;
+            terminal.answer_painted(&compared, || text::comparison(&compared, how))?;
         }
     }
     Ok(exit::AS_EXPECTED)

@@ -21,6 +21,6 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     let script = String::from_utf8_lossy(&script);
     let document =
         serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});
-    terminal.answer(&document, || script.to_string())?;
+    terminal.answer_data(&document, || script.to_string())?;
     Ok(exit::AS_EXPECTED)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bench::exec::conform::{ConformOptions, Conformity, NotTried, Outcome, Step, conform};
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use results::secrets;
 
 use super::target::Servers;
 use crate::args::{Mine, duration};
@@ -103,7 +104,7 @@ async fn on(
     kind: TopologyKind,
     terminal: &Terminal,
 ) -> anyhow::Result<Conformity> {
-    let work = tempfile::tempdir()?;
+    let work = crate::files::work_dir()?;
     let (target, deployment) = match &options.target {
         Some(target) => (target.clone(), None),
         None => {
@@ -136,8 +137,8 @@ async fn on(
     };
     let quoted = |step: &Step| Step {
         found: match gone.is_empty() {
-            true => step.found.clone(),
-            false => step.found.replace(&gone, ""),
+            true => secrets::hide(&step.found).into_owned(),
+            false => secrets::hide(&step.found).replace(&gone, ""),
         },
         ..step.clone()
     };
@@ -145,6 +146,7 @@ async fn on(
     let mut found = conform(&trial, |step| bar.set_message(step.name)).await;
     bar.finish_and_clear();
     found.steps = found.steps.iter().map(quoted).collect();
+    found.library = secrets::hide(&found.library).into_owned();
     if let Some(deployment) = deployment {
         deployment.down().await?;
     }
@@ -233,13 +235,14 @@ fn text(driver: &str, found: &Conformity) -> String {
 }
 
 fn markdown(driver: &str, found: &Conformity) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    use results::report::markdown_text as cell;
     let mut out = format!(
-        "# Does `{driver}` keep to the driver protocol?\n\n{}",
+        "# Does {} keep to the driver protocol?\n\n{}",
+        cell(driver),
         summary(found)
     );
     if !found.library.is_empty() {
-        out.push_str(&format!("\n\nLibrary: {}", found.library));
+        out.push_str(&format!("\n\nLibrary: {}", cell(&found.library)));
     }
     out.push_str("\n\n| step | outcome | found |\n|---|---|---|\n");
     for step in &found.steps {
@@ -249,7 +252,7 @@ fn markdown(driver: &str, found: &Conformity) -> String {
     for step in of(found, Outcome::Broken) {
         out.push_str(&format!("\n## {}\n", step.name));
         for (word, said) in advice(step) {
-            out.push_str(&format!("\n**{word}**: {said}\n"));
+            out.push_str(&format!("\n**{word}**: {}\n", cell(&said)));
         }
     }
     out

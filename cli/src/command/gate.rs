@@ -84,7 +84,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let run = load(run)?;
     let base = base.map(|base| load(base)).transpose()?;
     let decision = gate::decide(&run, base.as_ref(), &conditions);
-    terminal.answer(&decision, || {
+    terminal.answer_painted(&decision, || {
         text::decision(&decision, terminal.text_options())
     })?;
     Ok(match decision.outcome {

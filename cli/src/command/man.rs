@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     let name = page.get_name().to_owned();
     let page = String::from_utf8(render(page)?)?;
     let document = serde_json::json!({"schema": 1, "command": name, "page": page});
-    terminal.answer(&document, || page.clone())?;
+    terminal.answer_data(&document, || page.clone())?;
     Ok(exit::AS_EXPECTED)
 }
 

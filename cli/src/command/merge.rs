@@ -49,6 +49,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     };
     let copies = records(&mut runs, &dirs);
     let mut joined = merge(runs, &target.label()).map_err(exit::input)?;
+    for dir in joined.dirs_mut() {
+        *dir = place(dir);
+    }
     joined.warnings.extend(warning);
     if let Some(judged) = judged {
         for warning in judged.warnings {
@@ -72,7 +75,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         })?;
     }
     save_all(&target, &joined)?;
-    terminal.answer(&joined, || text::summary(&joined, terminal.text_options()))?;
+    terminal.answer_painted(&joined, || text::summary(&joined, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", target.path().display()));
     Ok(code)
 }
@@ -133,6 +136,11 @@ fn of_one_plan(runs: &[Run], dirs: &[PathBuf], force: bool) -> anyhow::Result<Op
     }
 }
 
+/// The directory of a record in the joined run: one plain name, as in every run.
+fn place(dir: &str) -> String {
+    dir.replace('/', "-")
+}
+
 /// Gives the records of each of several runs a directory of its own, so that `check` and `replay` find them: from where to where they are copied.
 fn records(runs: &mut [Run], dirs: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut copies = Vec::new();
@@ -145,7 +153,7 @@ fn records(runs: &mut [Run], dirs: &[PathBuf]) -> Vec<(PathBuf, String)> {
         run.run = format!("{:02}-{name}", index + 1);
         for result in &run.scenarios {
             let to = match several {
-                true => beside(&run.run, &result.dir),
+                true => place(&beside(&run.run, &result.dir)),
                 false => result.dir.clone(),
             };
             copies.push((dir.join(&result.dir), to));

@@ -51,7 +51,10 @@ pub(crate) use left_out::kube;
 #[cfg(not(feature = "simulate"))]
 pub(crate) use left_out::simulate;
 
+use std::sync::mpsc;
+
 use crate::args::Command;
+use crate::exit;
 use crate::terminal::Terminal;
 
 /// Does what was asked and gives the exit code.
@@ -61,6 +64,11 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
         Command::Simulate(options) => return simulate::run(options, terminal),
         command => command,
     };
+    if let Err(error) = threads_can_be_had() {
+        return Err(exit::missing(format!(
+            "cannot start the threads that a command needs: {error}"
+        )));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -100,4 +108,17 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     // A blocked read of standard input must not hold up the end.
     runtime.shutdown_background();
     code
+}
+
+/// Whether as many threads at once as a command has at least: one for each processor, and a few for files and names of hosts. A runtime that
+/// gets fewer waits for them without an end.
+fn threads_can_be_had() -> std::io::Result<()> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut ends = Vec::new();
+    for _ in 0..processors + 4 {
+        let (end, wait) = mpsc::channel::<()>();
+        std::thread::Builder::new().spawn(move || wait.recv())?;
+        ends.push(end);
+    }
+    Ok(())
 }

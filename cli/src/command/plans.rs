@@ -1,24 +1,169 @@
-//! The plans that a kept run was made from, with what came out.
+//! The plans that a kept run was made from, with what came out, and whether this machine made them.
+//!
+//! A plan that was made here has a seal beside it: a code of its text under a key that this machine drew once and keeps outside of every
+//! run. Whoever does not have the key can make no seal, and one that was copied fits no other text.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use bench::subject::Subject;
 use chaos::plan::Plan;
+use clap::Args;
 use results::run::ScenarioResult;
-use results::store::RUN_FILE;
+use results::store::{RUN_FILE, refuse_links};
 use results::verdict::State;
+use ring::hmac;
 
 use super::run::dir_of;
 use crate::exit;
 use crate::files;
+use crate::terminal::Terminal;
 
 /// The file of a plan, beside the history that was made from it.
 pub(super) const PLAN_FILE: &str = "plan.json";
+
+/// Flags of commands that run a kept plan again.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Run the programs that the plan names, although it was not made on this machine
+    #[arg(long)]
+    trust_plan: bool,
+}
 
 /// A plan as it was kept.
 pub(crate) struct KeptPlan {
     pub(crate) plan: Plan,
     /// What came out; `None` where the run was ended before that was known.
     pub(crate) result: Option<ScenarioResult>,
+    /// This machine made it.
+    is_own: bool,
+}
+
+impl Trust {
+    /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they are.
+    pub(crate) fn check(&self, kept: &[KeptPlan], terminal: &Terminal) -> anyhow::Result<()> {
+        let mut found = Vec::new();
+        for kept in kept.iter().filter(|kept| !kept.is_own) {
+            let name = &kept.plan.name;
+            let named = programs(&kept.plan)?;
+            found.extend(named.into_iter().map(|what| format!("  {name}: {what}")));
+        }
+        found.dedup();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found = found.join("\n");
+        if self.trust_plan {
+            terminal.warn(&format!(
+                "from a plan that was not made on this machine:\n{found}"
+            ));
+            return Ok(());
+        }
+        Err(exit::usage(format!(
+            "this plan was not made on this machine, or was changed since, and it would run with your rights:\n{found}\nadd --trust-plan if you know where it comes from"
+        )))
+    }
+}
+
+/// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere could do harm by.
+fn programs(plan: &Plan) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let topology = &plan.topology;
+    let is_path = |text: &str| text.contains('/');
+    if is_path(&topology.server) {
+        found.push(format!("the server {}", topology.server));
+    }
+    found.extend(
+        topology
+            .image
+            .iter()
+            .map(|image| format!("the image {image}")),
+    );
+    let of_nodes = topology.nodes.iter().flat_map(|node| &node.config);
+    for (key, value) in topology.config.iter().chain(of_nodes) {
+        // A module, a script, a file: whatever a server is to load has a path, and what it refuses by itself is enabled.
+        if is_path(value) || key.starts_with("enable-") || key.contains("module") {
+            found.push(format!("the server's setting {key} {value}"));
+        }
+    }
+    for fault in &plan.faults {
+        let with = serde_json::to_string(&fault.with)?;
+        if matches!(fault.fault.as_str(), "command" | "config-set") || is_path(&with) {
+            found.push(format!("the fault {} {with}", fault.fault));
+        }
+    }
+    let subject = bench::subjects::find(&plan.lock.subject)
+        .map_err(|error| exit::input(format!("{}: {error}", plan.name)))?;
+    let mut subjects: Vec<&Arc<dyn Subject>> = vec![&subject];
+    while let Some(subject) = subjects.pop() {
+        subjects.extend(subject.parts());
+        let command = subject.program();
+        let command = command.map(results::report::command_line);
+        found.extend(command.map(|command| format!("the lock {command}")));
+    }
+    let hooks = serde_json::to_value(&plan.hooks)?;
+    let hooks = hooks.as_object().into_iter().flatten();
+    found.extend(hooks.map(|(name, words)| format!("the hook {name} {words}")));
+    Ok(found)
+}
+
+/// Where this machine's key is: it outlives what is forgotten at a restart.
+fn key_file() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let state = named("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(named("HOME")?).join(".local/state")));
+    Some(state?.join("locklab/plan-key"))
+}
+
+/// This machine's key, drawn where there is none. `None`: it has no place here, or one where others could read it.
+fn key() -> Option<hmac::Key> {
+    let path = key_file()?;
+    if !path.exists() {
+        let dir = path.parent()?;
+        fs::create_dir_all(dir).ok()?;
+        let mut file = tempfile::NamedTempFile::new_in(dir).ok()?;
+        file.write_all(&rand::random::<[u8; 32]>()).ok()?;
+        // Another process may have been first: then its key counts.
+        let _ = file.persist_noclobber(&path);
+    }
+    let found = fs::symlink_metadata(&path).ok()?;
+    let mine = found.uid() == nix::unistd::getuid().as_raw();
+    if !found.is_file() || !mine || found.mode() & 0o077 != 0 {
+        return None;
+    }
+    let bytes = fs::read(&path).ok().filter(|bytes| bytes.len() == 32)?;
+    Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+fn seal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".seal");
+    name.into()
+}
+
+/// Puts this machine's seal beside a plan that it is about to write. Without one the plan is as from elsewhere.
+pub(super) fn seal(path: &Path, text: &str) {
+    let put = || {
+        let tag = hmac::sign(&key()?, text.as_bytes());
+        fs::create_dir_all(path.parent()?).ok()?;
+        let mut file = OpenOptions::new();
+        let file = file.write(true).create(true).truncate(true);
+        let mut file = file.mode(0o644).open(seal_of(path)).ok()?;
+        file.write_all(tag.as_ref()).ok()
+    };
+    let _ = put();
+}
+
+/// Whether this machine made a plan with this text.
+fn is_sealed(path: &Path, text: &str) -> bool {
+    let check = || {
+        let tag = fs::read(seal_of(path)).ok()?;
+        hmac::verify(&key()?, text.as_bytes(), &tag).ok()
+    };
+    check().is_some()
 }
 
 impl KeptPlan {
@@ -45,6 +190,7 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
     }
     // A run that was ended early: the plan was saved before anything started.
     if path.is_dir() && !path.join(RUN_FILE).is_file() && path.join(PLAN_FILE).is_file() {
+        refuse_links(path).map_err(exit::input)?;
         return Ok(vec![kept(&path.join(PLAN_FILE), None)?]);
     }
     let dir = dir_of(run)?;
@@ -54,7 +200,7 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
         plans.push(kept(&dir.join(&result.dir).join(PLAN_FILE), Some(result))?);
     }
     if plans.is_empty() {
-        for path in plans_below(&dir) {
+        for path in plans_below(&dir)? {
             plans.push(kept(&path, None)?);
         }
     }
@@ -67,19 +213,27 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
     Ok(plans)
 }
 
-fn plans_below(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = std::iter::once(dir.join(PLAN_FILE))
-        .chain(entries.map(|entry| entry.path().join(PLAN_FILE)))
-        .filter(|path| path.is_file())
-        .collect();
+/// Plans of a run that was ended before it had a result, by place.
+fn plans_below(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = vec![dir.join(PLAN_FILE)];
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            refuse_links(&entry.path()).map_err(exit::input)?;
+            paths.push(entry.path().join(PLAN_FILE));
+        }
+    }
+    paths.retain(|path| path.is_file());
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 fn kept(path: &Path, result: Option<ScenarioResult>) -> anyhow::Result<KeptPlan> {
     let text = files::read(path).map_err(exit::input)?;
     let plan = Plan::from_json(&text)
         .map_err(|error| exit::input(format!("{}: {error}", path.display())))?;
-    Ok(KeptPlan { plan, result })
+    Ok(KeptPlan {
+        plan,
+        result,
+        is_own: is_sealed(path, &text),
+    })
 }

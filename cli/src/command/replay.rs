@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::chaos::{How, Planned, run_all, subject_of};
-use super::plans;
+use super::plans::{self, Trust};
 use super::run::Keeper;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -19,6 +19,8 @@ pub(crate) struct Options {
     /// Plans at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     jobs: u32,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -28,6 +30,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     let kept = plans::of_run(&options.run)?;
+    options.trust.check(&kept, terminal)?;
     let mut planned = Vec::new();
     for kept in &kept {
         for _ in 0..options.repeat {

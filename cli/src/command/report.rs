@@ -54,7 +54,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         None => {
             let whole =
                 serde_json::json!({"schema": 1, "format": options.format, "document": document});
-            terminal.answer(&whole, || document.clone())?;
+            terminal.answer_data(&whole, || document.clone())?;
         }
         Some(path) => {
             files::write(path, document).map_err(exit::input)?;

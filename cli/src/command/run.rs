@@ -8,6 +8,7 @@ use results::audit::{Audit, AuditDocument};
 use results::report::Answered;
 use results::report::text::{self, TextOptions};
 use results::run::{Meta, Part, Run};
+use results::secrets;
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::Common;
@@ -99,9 +100,11 @@ impl Keeper {
         let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
         let date = now.strftime("%Y-%m-%d").to_string();
         let dir = made(common, &date, &host, name)?;
+        let arguments = std::env::args_os();
+        let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         let meta = Meta {
             started_at: now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-            command_line: results::secrets::redact_all(std::env::args()),
+            command_line: secrets::redact_all(arguments),
             seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: COMMIT.unwrap_or("unknown").to_owned(),
@@ -199,6 +202,8 @@ impl Keeper {
         let servers = std::mem::take(&mut self.run.meta.environment.servers);
         self.run.meta.environment = self.machine.clone().finish();
         self.run.meta.environment.servers = servers;
+        // Drivers, servers and libraries may have repeated a password: everything that is written of a run is made from this one.
+        self.run = secrets::hidden(std::mem::take(&mut self.run));
         self.dir.save(&self.run)?;
         Ok(())
     }
@@ -216,8 +221,8 @@ impl Keeper {
         let terminal = &self.terminal;
         let summary = || text::summary(&self.run, terminal.text_options());
         match AuditDocument::of(&self.run) {
-            Some(document) => terminal.answer(&document, summary)?,
-            None => terminal.answer(&Answered::new(&self.run), summary)?,
+            Some(document) => terminal.answer_painted(&document, summary)?,
+            None => terminal.answer_painted(&Answered::new(&self.run), summary)?,
         }
         let report = self.dir.path().join(REPORT_FILE);
         terminal.note(&format!("report: {}", report.display()));

@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let run = load(&options.run)?;
-    terminal.answer(&run, || {
+    terminal.answer_painted(&run, || {
         let mut out = text::summary(&run, terminal.text_options());
         if options.faults {
             out.push_str(&format!(

@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 use results::verdict::{CLASSES, State};
 
 use super::chaos::subject_of;
-use super::plans::{self, KeptPlan};
+use super::plans::{self, KeptPlan, Trust};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::files;
@@ -39,10 +39,13 @@ pub(crate) struct Options {
     /// A smaller plan is kept if one of this many runs of it convicts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     reruns: u32,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (kept, class) = chosen(&options)?;
+    options.trust.check(std::slice::from_ref(&kept), terminal)?;
     let cancel = Cancel::listen()?;
     let mut runner = Runner::new(&class, options.reruns, &cancel)?;
     terminal.note(&format!(
@@ -135,7 +138,7 @@ impl<'a> Runner<'a> {
     /// For plans that violate `class` in one of `reruns` runs.
     pub(super) fn new(class: &'a str, reruns: u32, cancel: &'a Cancel) -> anyhow::Result<Self> {
         Ok(Self {
-            work: tempfile::tempdir()?,
+            work: files::work_dir()?,
             class,
             reruns,
             runs: 0,
@@ -211,10 +214,10 @@ pub(super) fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)>
         files::write(&path, text).map_err(exit::usage)?;
         Ok(path.display().to_string())
     };
-    Ok((
-        put("toml", &scenario_text(plan))?,
-        put("plan.json", &plan.to_json())?,
-    ))
+    let scenario = put("toml", &scenario_text(plan))?;
+    let file = put("plan.json", &plan.to_json())?;
+    plans::seal(file.as_ref(), &plan.to_json());
+    Ok((scenario, file))
 }
 
 fn size(plan: &Plan) -> serde_json::Value {

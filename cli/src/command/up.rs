@@ -164,7 +164,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let document = serde_json::json!({
         "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes, "server": server(&deployment),
     });
-    terminal.answer(&document, || deployment.url())?;
+    terminal.answer_data(&document, || deployment.url())?;
     // Servers whose URL nobody was told are nobody's.
     if terminal.has_lost() {
         deployment.down().await?;

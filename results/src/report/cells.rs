@@ -1,5 +1,7 @@
 //! The short words for parts of a run that every format shows.
 
+use std::cmp::Ordering;
+
 use itertools::Itertools;
 
 use crate::answer::small_print;
@@ -172,12 +174,63 @@ pub(crate) fn again(run: &Run) -> String {
 /// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let shown = text.chars().map(|c| match c {
-            '\n' | '\t' => ' ',
-            // Beside control characters, those that are invisible or turn the direction of writing.
-            c if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}') => '\u{fffd}',
-            c => c,
-        });
+        '\n' | '\t' => ' ',
+        c => visible(c),
+    });
     shown.collect()
+}
+
+/// Control characters, and those that are invisible, end a line or turn the direction of writing, are shown as one that says so.
+fn visible(c: char) -> char {
+    let drives = c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    if drives { '\u{fffd}' } else { c }
+}
+
+/// The longest line of a message on a terminal.
+const LINE_MAX: usize = 2_000;
+
+/// Lines for a terminal, whatever is in them: printable, and words of more characters than `word_max` cut.
+pub fn printable_lines(text: &str, word_max: usize) -> String {
+    let (mut out, mut length) = (String::with_capacity(text.len()), 0);
+    for c in text.chars() {
+        length = if c.is_whitespace() { 0 } else { length + 1 };
+        match (c, length.cmp(&word_max.saturating_add(1))) {
+            ('\n' | '\t', _) => out.push(c),
+            (_, Ordering::Less) => out.push(visible(c)),
+            (_, Ordering::Equal) => out.push('…'),
+            (_, Ordering::Greater) => {}
+        }
+    }
+    out
+}
+
+/// The same of a message, whose lines are cut, too.
+pub fn printable_message(text: &str, word_max: usize) -> String {
+    let text = printable_lines(text, word_max);
+    let cut = |line: &str| match line.char_indices().nth(LINE_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    };
+    let lines: Vec<String> = text.lines().map(cut).collect();
+    lines.join("\n")
+}
+
+/// JSON in which what a terminal would obey is written by its number; it reads back as the same.
+pub fn printable_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c == '\n' || visible(c) == c {
+            true => out.push(c),
+            false => {
+                let mut units = [0; 2];
+                let units = c.encode_utf16(&mut units).iter();
+                out.extend(units.map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -216,5 +269,32 @@ mod tests {
             printable("a\u{1b}[31mb\nc\u{202e}"),
             "a\u{fffd}[31mb c\u{fffd}"
         );
+        let driving = "\u{1b}]0;x\u{7}\r\u{9b}31m\u{202e}\u{2066}\u{61c}\u{2028}\u{7f}\n\tz";
+        let shown = printable_lines(driving, usize::MAX);
+        let marks = shown.chars().filter(|c| *c == '\u{fffd}');
+        assert_eq!(marks.count(), 9, "{shown:?}");
+        assert!(shown.ends_with("\n\tz"), "{shown:?}");
+    }
+
+    #[test]
+    fn a_flood_is_cut() {
+        let flood = "A".repeat(100_000);
+        let shown = printable_lines(&format!("{flood} b\n{flood}"), 200);
+        let word = format!("{}…", "A".repeat(200));
+        assert_eq!(shown, format!("{word} b\n{word}"));
+        let shown = printable_message(&format!("a\n{}", "b ".repeat(100_000)), 200);
+        assert!(shown.chars().count() < 2_010, "{}", shown.len());
+    }
+
+    #[test]
+    fn json_for_a_terminal_reads_back_as_the_same() {
+        let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
+        let json = serde_json::to_string(text).expect("a string");
+        let shown = printable_json(&json);
+        assert!(
+            shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()),
+            "{shown}"
+        );
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
     }
 }

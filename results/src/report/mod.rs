@@ -19,7 +19,9 @@ use askama::Template;
 use itertools::Itertools;
 
 pub(crate) use cells::{again, behind, is_void, machine};
+pub use cells::{printable_json, printable_lines, printable_message};
 pub use cells::{rates, shell_line as command_line};
+pub use markdown::escaped as markdown_text;
 
 use crate::answer::answer;
 use crate::audit::AuditDocument;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStdin},
+    sync::oneshot,
 };
 
 use super::super::{
@@ -41,6 +42,7 @@ pub(super) struct Raw {
     /// `None` once its input was ended.
     stdin: Option<ChildStdin>,
     output: Output,
+    logged: oneshot::Receiver<()>,
     to: ConnectTo,
     next_id: u64,
     asked: BTreeMap<u64, Instant>,
@@ -60,11 +62,13 @@ impl Raw {
             child,
             stdin,
             output,
+            logged,
         } = process::start(command, to)?;
         Ok(Raw {
             child,
             stdin: Some(stdin),
             output,
+            logged,
             to: to.clone(),
             next_id: 0,
             asked: BTreeMap::new(),
@@ -192,7 +196,10 @@ impl Raw {
     async fn ended(&mut self) -> String {
         let status = tokio::time::timeout(Duration::from_secs(1), self.child.wait()).await;
         let how = match status {
-            Ok(status) => process::ending(status),
+            Ok(status) => {
+                let _ = tokio::time::timeout(Duration::from_millis(500), &mut self.logged).await;
+                process::ending(status)
+            }
             Err(_) => "closed its output".to_owned(),
         };
         format!("the driver {how} instead{}", log_tail(self.to.log.as_ref()))

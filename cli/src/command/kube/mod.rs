@@ -191,13 +191,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                 let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
                 terminal.json(&serde_json::json!({"schema": 1, "objects": values}))?;
             } else {
-                terminal.result(yaml(&objects).trim_end());
+                terminal.data(yaml(&objects).trim_end());
             }
             Ok(exit::AS_EXPECTED)
         }
         What::Run(options) => run::run(options, terminal).await,
         What::Pack { dir } => {
-            pack::pack(&dir, |line| terminal.result(line)).map_err(exit::input)?;
+            pack::pack(&dir, |line| terminal.data(line)).map_err(exit::input)?;
             Ok(exit::AS_EXPECTED)
         }
     }

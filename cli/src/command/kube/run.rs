@@ -140,7 +140,7 @@ async fn carried_out(
         ));
     }
     let run = load_dir(home.path()).map_err(exit::input)?;
-    terminal.answer(&Answered::new(&run), || {
+    terminal.answer_painted(&Answered::new(&run), || {
         text::summary(&run, terminal.text_options())
     })?;
     terminal.note(&format!("merged: {}", home.path().display()));
