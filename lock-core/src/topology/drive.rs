@@ -122,9 +122,13 @@ pub(super) async fn drive<R: Route + ?Sized>(
         drop(lease);
         enough = enough.max(asked_at.elapsed() * 2);
         match code.as_str() {
-            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between.
+            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between. A server that says it all
+            // the same is not asked without a pause.
             "NOSCRIPT" => {
                 let load = true;
+                if attempt > 2 {
+                    Box::pin(rest(&mut pause, deadline)).await;
+                }
                 next = Some((node.clone(), Before { load, ..before }));
             }
             "MOVED" | "ASK" => {

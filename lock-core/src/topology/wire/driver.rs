@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::{io::ReadBuf, time::Sleep};
 
 use super::Wire;
-use super::frame::{Malformed, first_reply};
+use super::frame::{BadReply, ReplyDecoder};
 use super::socket::ReadHalf;
 
 /// Bytes that are read at once.
@@ -22,7 +22,8 @@ const KEEP: usize = 256 * 1024;
 pub(super) struct Driver {
     wire: Arc<Wire>,
     reading: ReadHalf,
-    /// What was read and is no whole reply yet.
+    decoder: ReplyDecoder,
+    /// What was read and not decoded yet.
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
@@ -46,6 +47,7 @@ impl Driver {
         Driver {
             wire,
             reading,
+            decoder: ReplyDecoder::default(),
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
@@ -85,40 +87,45 @@ impl Driver {
                 }
                 Ok(()) => {}
             }
-            if self.deliver(buffer.filled()).is_err() {
-                return Poll::Ready("the server sent what is no reply".to_owned());
+            if let Err(bad) = self.deliver(buffer.filled()) {
+                return Poll::Ready(bad.to_string());
             }
         }
     }
 
-    /// Hands the replies in `bytes`, after what was left over before, to those who wait.
-    fn deliver(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    /// Hands the replies in `bytes`, after what was left over before, to those who wait. Bytes that are no reply do not keep the replies
+    /// before them from anybody.
+    fn deliver(&mut self, bytes: &[u8]) -> Result<(), BadReply> {
         let mut queue = self.wire.queue.lock();
         let mut count = 0;
         let mut hand_on = |mut rest: &[u8]| {
             let all = rest.len();
-            while let Some((value, length)) = first_reply(rest)? {
-                rest = &rest[length..];
+            loop {
+                let (value, used) = self.decoder.next(rest)?;
+                rest = &rest[used..];
+                let Some(value) = value else {
+                    return Ok(all - rest.len());
+                };
                 count += 1;
                 if !queue.deliver(value, &mut self.wakers) {
-                    return Err(Malformed);
+                    return Err(BadReply::Unasked);
                 }
             }
-            Ok(all - rest.len())
         };
-        if self.input.is_empty() {
-            let used = hand_on(bytes)?;
-            self.input.extend_from_slice(&bytes[used..]);
+        let end = if self.input.is_empty() {
+            hand_on(bytes).map(|used| self.input.extend_from_slice(&bytes[used..]))
         } else {
             self.input.extend_from_slice(bytes);
-            let used = hand_on(&self.input)?;
-            self.input.drain(..used);
+            hand_on(&self.input).map(|used| drop(self.input.drain(..used)))
+        };
+        if self.input.is_empty() && self.input.capacity() > KEEP {
+            self.input = Vec::new();
         }
         queue.busy = count > 1 || !queue.owed.is_empty();
         queue.split(self.wakers.len());
         drop(queue);
         self.wakers.drain(..).for_each(Waker::wake);
-        Ok(())
+        end
     }
 
     /// Tells those whose deadline has passed, and sets the timer for the next.

@@ -1,81 +1,205 @@
 //! Reads replies from the bytes of a connection (RESP2, as the Redis documentation describes it).
+use std::fmt;
+
 use redis::Value;
 
 /// Arrays in arrays, at most: no command that is sent here is answered with more.
-const DEPTH: u32 = 16;
+const DEPTH: usize = 16;
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+/// The longest reply that is read, in bytes; neither may its elements take more memory than this.
+pub(super) const REPLY_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 
-/// The first reply and its length in bytes; nothing if it is not complete yet.
-pub(super) fn first_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
-    let mut rest = bytes;
-    let value = reply(&mut rest, DEPTH)?;
-    Ok(value.map(|value| (value, bytes.len() - rest.len())))
+/// Why the bytes of a connection are no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadReply {
+    Malformed,
+    TooLong,
+    Unasked,
 }
 
-/// Takes a reply from the beginning of `rest`.
-///
-/// Not by `redis::parse_redis_value`, which clears a buffer of its own for each reply and takes ten times as long; the text of an error is left to it.
-fn reply(rest: &mut &[u8], depth: u32) -> Result<Option<Value>, Malformed> {
-    let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else {
-        return match rest.first() {
-            Some(b'+' | b'-' | b':' | b'$' | b'*') | None => Ok(None),
-            Some(_) => Err(Malformed),
-        };
-    };
-    let (line, after) = rest.split_at(end + 2);
-    *rest = after;
-    let (kind, text) = line[..end].split_first().ok_or(Malformed)?;
-    Ok(Some(match kind {
-        b'+' if text == b"OK" => Value::Okay,
-        b'+' => Value::SimpleString(String::from_utf8(text.into()).map_err(|_| Malformed)?),
-        b'-' => redis::parse_redis_value(line).map_err(|_| Malformed)?,
-        b':' => Value::Int(number(text)?),
-        b'$' => {
-            let Ok(size) = usize::try_from(number(text)?) else {
-                return Ok(Some(Value::Nil));
-            };
-            let whole = size.checked_add(2).ok_or(Malformed)?;
-            let Some((bulk, after)) = rest.split_at_checked(whole) else {
-                return Ok(None);
-            };
-            *rest = after;
-            let bulk = bulk.strip_suffix(b"\r\n").ok_or(Malformed)?;
-            Value::BulkString(bulk.into())
-        }
-        b'*' => {
-            let depth = depth.checked_sub(1).ok_or(Malformed)?;
-            let Ok(count) = usize::try_from(number(text)?) else {
-                return Ok(Some(Value::Nil));
-            };
-            // What is announced may be more than ever comes.
-            let mut parts = Vec::with_capacity(count.min(rest.len()));
-            for _ in 0..count {
-                match reply(rest, depth)? {
-                    Some(part) => parts.push(part),
-                    None => return Ok(None),
-                }
+impl fmt::Display for BadReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadReply::Malformed => f.write_str("the server sent what is no reply"),
+            BadReply::TooLong => write!(
+                f,
+                "the server sent a reply beyond the limit of {} MiB for one reply",
+                REPLY_LIMIT_BYTES >> 20
+            ),
+            BadReply::Unasked => {
+                f.write_str("the server sent a reply to which there is no request")
             }
-            Value::Array(parts)
         }
-        _ => return Err(Malformed),
-    }))
+    }
 }
 
-fn number(digits: &[u8]) -> Result<i64, Malformed> {
-    let text = std::str::from_utf8(digits).map_err(|_| Malformed)?;
-    text.parse().map_err(|_| Malformed)
+/// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long array is read twice.
+#[derive(Debug, Default)]
+pub(super) struct ReplyDecoder {
+    /// The arrays that are not complete, outermost first.
+    arrays: Vec<PartialArray>,
+    /// Bytes and elements of the reply so far.
+    bytes: usize,
+    elements: usize,
+    /// Bytes at the beginning of the input in which no line ends.
+    searched: usize,
+}
+
+#[derive(Debug)]
+struct PartialArray {
+    missing: usize,
+    parts: Vec<Value>,
+}
+
+/// What a line of the protocol begins.
+enum Element {
+    Scalar(Value),
+    Array(usize),
+}
+
+impl ReplyDecoder {
+    /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where the bytes that were used before end.
+    pub(super) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
+        let mut used = 0;
+        while let Some((element, length)) = self.element(&input[used..])? {
+            used += length;
+            self.searched = 0;
+            self.bytes += length;
+            self.elements += 1;
+            self.check(0)?;
+            let mut value = match element {
+                Element::Scalar(value) => value,
+                Element::Array(0) => Value::Array(Vec::new()),
+                Element::Array(missing) => {
+                    // An element has three bytes at least. What is announced may be more than ever comes.
+                    self.check(missing.saturating_mul(3))?;
+                    if self.arrays.len() == DEPTH {
+                        return Err(BadReply::Malformed);
+                    }
+                    let parts = Vec::with_capacity(missing.min(input.len()));
+                    self.arrays.push(PartialArray { missing, parts });
+                    continue;
+                }
+            };
+            while let Some(array) = self.arrays.last_mut() {
+                array.parts.push(std::mem::take(&mut value));
+                array.missing -= 1;
+                if array.missing > 0 {
+                    break;
+                }
+                value = Value::Array(std::mem::take(&mut array.parts));
+                self.arrays.pop();
+            }
+            if self.arrays.is_empty() {
+                (self.bytes, self.elements) = (0, 0);
+                return Ok((Some(value), used));
+            }
+        }
+        self.check(input.len() - used)?;
+        Ok((None, used))
+    }
+
+    /// Refuses a reply that is too long with `more` bytes.
+    fn check(&self, more: usize) -> Result<(), BadReply> {
+        let memory = self.elements * size_of::<Value>();
+        if memory.max(self.bytes.saturating_add(more)) > REPLY_LIMIT_BYTES {
+            return Err(BadReply::TooLong);
+        }
+        Ok(())
+    }
+
+    /// The element at the beginning of `input` and its length, once all of it is there.
+    ///
+    /// Not by `redis::parse_redis_value`, which clears a buffer of its own for each reply and takes ten times as long; the text of an error
+    /// is left to it.
+    fn element(&mut self, input: &[u8]) -> Result<Option<(Element, usize)>, BadReply> {
+        let from = self.searched.min(input.len());
+        let Some(end) = input[from..].windows(2).position(|pair| pair == b"\r\n") else {
+            self.searched = input.len().saturating_sub(1);
+            return match input.first() {
+                Some(b'+' | b'-' | b':' | b'$' | b'*') | None => Ok(None),
+                Some(_) => Err(BadReply::Malformed),
+            };
+        };
+        let end = from + end;
+        // The line is found at once if its bulk string has to be waited for.
+        self.searched = end;
+        let (line, rest) = input.split_at(end + 2);
+        let (kind, text) = line[..end].split_first().ok_or(BadReply::Malformed)?;
+        let value = match kind {
+            b'+' if text == b"OK" => Value::Okay,
+            b'+' => Value::SimpleString(String::from_utf8_lossy(text).into_owned()),
+            // An error may quote arguments, which need not be UTF-8.
+            b'-' => redis::parse_redis_value(String::from_utf8_lossy(line).as_bytes())
+                .map_err(|_| BadReply::Malformed)?,
+            b':' => Value::Int(number(text)?),
+            b'$' => {
+                let Ok(size) = usize::try_from(number(text)?) else {
+                    return Ok(Some((Element::Scalar(Value::Nil), line.len())));
+                };
+                self.check(size)?;
+                let Some(bulk) = rest.get(..size + 2) else {
+                    return Ok(None);
+                };
+                let bulk = bulk.strip_suffix(b"\r\n").ok_or(BadReply::Malformed)?;
+                let length = line.len() + size + 2;
+                return Ok(Some((
+                    Element::Scalar(Value::BulkString(bulk.into())),
+                    length,
+                )));
+            }
+            b'*' => match usize::try_from(number(text)?) {
+                Ok(count) => return Ok(Some((Element::Array(count), line.len()))),
+                Err(_) => Value::Nil,
+            },
+            _ => return Err(BadReply::Malformed),
+        };
+        Ok(Some((Element::Scalar(value), line.len())))
+    }
+}
+
+fn number(digits: &[u8]) -> Result<i64, BadReply> {
+    let text = std::str::from_utf8(digits).map_err(|_| BadReply::Malformed)?;
+    text.parse().map_err(|_| BadReply::Malformed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// All replies in `bytes`, which come in pieces of `piece` bytes, as a connection hands them on.
+    fn read(bytes: &[u8], piece: usize) -> Result<Vec<Value>, BadReply> {
+        let mut decoder = ReplyDecoder::default();
+        let (mut input, mut values) = (Vec::new(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            input.extend_from_slice(piece);
+            loop {
+                let (value, used) = decoder.next(&input)?;
+                input.drain(..used);
+                match value {
+                    Some(value) => values.push(value),
+                    None => break,
+                }
+            }
+        }
+        assert!(input.is_empty(), "{input:?} is left over");
+        Ok(values)
+    }
+
     fn whole(bytes: &[u8]) -> Value {
-        let (value, length) = first_reply(bytes).expect("good bytes").expect("complete");
-        assert_eq!(length, bytes.len());
-        value
+        let values = read(bytes, bytes.len()).expect("good bytes");
+        let [value] = &values[..] else {
+            panic!("{values:?}");
+        };
+        // Wherever the bytes are cut, the reply is the same.
+        for piece in 1..bytes.len() {
+            assert_eq!(
+                read(bytes, piece).as_ref(),
+                Ok(&values),
+                "in pieces of {piece}"
+            );
+        }
+        value.clone()
     }
 
     #[test]
@@ -90,48 +214,67 @@ mod tests {
             whole(b"$4\r\na\r\nb\r\n"),
             Value::BulkString(b"a\r\nb".into())
         );
-        let nested = Value::Array(vec![Value::Array(vec![Value::Int(1)]), Value::Nil]);
-        assert_eq!(whole(b"*2\r\n*1\r\n:1\r\n$-1\r\n"), nested);
+        let nested = Value::Array(vec![
+            Value::Array(vec![Value::Int(1), Value::Array(vec![])]),
+            Value::Nil,
+        ]);
+        assert_eq!(whole(b"*2\r\n*2\r\n:1\r\n*0\r\n$-1\r\n"), nested);
         assert!(
             matches!(whole(b"-NOSCRIPT no\r\n"), Value::ServerError(error) if error.code() == "NOSCRIPT")
         );
     }
 
     #[test]
-    fn a_reply_that_is_cut_anywhere_is_not_complete() {
-        for reply in [
-            &b"*2\r\n$2\r\nab\r\n:17\r\n"[..],
-            b"$3\r\nabc\r\n",
-            b"-ERR no\r\n",
-            b":5\r\n",
-        ] {
-            for cut in 0..reply.len() {
-                assert_eq!(
-                    first_reply(&reply[..cut]),
-                    Ok(None),
-                    "{cut} bytes of {reply:?}"
-                );
-            }
-        }
+    fn an_error_that_is_not_utf8_is_an_error_of_the_server() {
+        let error = whole(b"-ERR unknown command '\xff\xfe'\r\n");
+        assert!(
+            matches!(&error, Value::ServerError(error) if error.details().is_some_and(|text| text.contains("unknown command"))),
+            "{error:?}"
+        );
     }
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        let deep = b"*1\r\n".repeat(100);
         for bytes in [
             &b"HTTP/1.1 200 OK\r\n"[..],
+            b"HTTP/1.1",
             b":x\r\n",
             b"$1\r\nabc",
-            b"$9223372036854775807\r\n",
-            b"*9223372036854775807\r\n",
-            &deep,
+            &b"*1\r\n".repeat(100),
         ] {
-            assert!(
-                first_reply(bytes).is_err() || first_reply(bytes) == Ok(None),
+            assert_eq!(
+                read(bytes, bytes.len()),
+                Err(BadReply::Malformed),
                 "{bytes:?}"
             );
         }
-        assert_eq!(first_reply(b"HTTP/1.1"), Err(Malformed));
-        assert_eq!(first_reply(&deep), Err(Malformed));
+    }
+
+    #[test]
+    fn a_reply_beyond_the_limit_is_refused_before_its_bytes_come() {
+        let one_more = REPLY_LIMIT_BYTES + 1;
+        for bytes in [
+            format!("${one_more}\r\n"),
+            format!("${}\r\n", i64::MAX),
+            format!("*{}\r\n", i64::MAX),
+            format!("*{one_more}\r\n:1\r\n"),
+        ] {
+            assert_eq!(
+                read(bytes.as_bytes(), 7),
+                Err(BadReply::TooLong),
+                "{bytes:?}"
+            );
+        }
+        // Each element is small on the wire and large in memory.
+        let elements = REPLY_LIMIT_BYTES / size_of::<Value>() + 1;
+        let flood = [
+            format!("*{elements}\r\n").into_bytes(),
+            b":1\r\n".repeat(elements),
+        ]
+        .concat();
+        assert_eq!(read(&flood, 16 * 1024), Err(BadReply::TooLong));
+        // A line that does not end.
+        let line = vec![b'+'; one_more];
+        assert_eq!(read(&line, 1 << 20), Err(BadReply::TooLong));
     }
 }

@@ -7,6 +7,8 @@
 mod driver;
 mod frame;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::future::Future;

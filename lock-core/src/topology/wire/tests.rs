@@ -1,0 +1,130 @@
+//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with what became of it.
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Reply,
+    Garbage,
+    Close,
+    /// Nothing comes until every call has returned.
+    Silence,
+}
+
+const EVENTS: [Event; 4] = [Event::Reply, Event::Garbage, Event::Close, Event::Silence];
+/// Calls under way when the first event comes.
+const CALLS: usize = 2;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    Answered,
+    Cut,
+    Silent,
+}
+
+/// What each of the calls must come to.
+fn expected(events: &[Event]) -> Vec<Ending> {
+    let mut endings: Vec<Ending> = Vec::new();
+    for event in events.iter().chain([&Event::Silence]) {
+        let rest = CALLS - endings.len();
+        match event {
+            // A reply to which there is no request ends the connection; nobody is left whom that concerns.
+            Event::Reply if rest > 0 => endings.push(Ending::Answered),
+            Event::Reply => {}
+            Event::Garbage | Event::Close => endings.extend((0..rest).map(|_| Ending::Cut)),
+            Event::Silence => endings.extend((0..rest).map(|_| Ending::Silent)),
+        }
+    }
+    endings
+}
+
+/// What the calls come to if the server does this, in one write or each event by itself.
+async fn endings(events: &[Event], in_one_write: bool) -> Vec<Ending> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    let (wire, driver) = Wire::new(Socket::Tcp(stream), false);
+    let driver = tokio::spawn(driver);
+    let deadline = Instant::now() + Duration::from_millis(500);
+    // Each call is a task of its own, which nothing wakes but its answer.
+    let calls = [(); CALLS].map(|()| {
+        let wire = Arc::clone(&wire);
+        tokio::spawn(async move {
+            let write = |out: &mut Vec<u8>| {
+                out.extend_from_slice(b"PING\r\n");
+                1
+            };
+            match wire.ask(write, Some(deadline), false).await {
+                Ok(_) => Ending::Answered,
+                Err(NoReply::Cut(_)) => Ending::Cut,
+                Err(NoReply::Silent) => Ending::Silent,
+            }
+        })
+    });
+    while wire.queue.lock().owed.len() < CALLS {
+        tokio::task::yield_now().await;
+    }
+    let serve = async {
+        let mut bytes = Vec::new();
+        for event in events {
+            match event {
+                Event::Reply => bytes.extend_from_slice(b"+PONG\r\n"),
+                Event::Garbage => bytes.extend_from_slice(b"\x00\r\n"),
+                Event::Close | Event::Silence => {}
+            }
+            if !in_one_write || matches!(event, Event::Close | Event::Silence) {
+                let _ = server.write_all(&bytes).await;
+                bytes.clear();
+                tokio::task::yield_now().await;
+            }
+            match event {
+                Event::Close => return None,
+                Event::Silence => break,
+                Event::Reply | Event::Garbage => {}
+            }
+        }
+        let _ = server.write_all(&bytes).await;
+        Some(server)
+    };
+    let _open = serve.await;
+    let mut endings = Vec::new();
+    for call in calls {
+        // Far beyond the bound of the calls: only a call that never returns meets it.
+        let ending = timeout(Duration::from_secs(20), call).await;
+        let ending = ending.unwrap_or_else(|_| {
+            panic!("a call never returned: {events:?}, in one write: {in_one_write}")
+        });
+        endings.push(ending.unwrap());
+    }
+    driver.abort();
+    endings
+}
+
+#[tokio::test]
+async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
+    let mut orders: Vec<Vec<Event>> = vec![Vec::new()];
+    for _ in 0..3 {
+        let longer = orders
+            .iter()
+            .flat_map(|order| EVENTS.map(|event| [&order[..], &[event]].concat()));
+        orders = longer.collect();
+    }
+    assert_eq!(orders.len(), EVENTS.len().pow(3));
+    let runs = orders.iter().flat_map(|order| {
+        [true, false].map(|in_one_write| async move {
+            assert_eq!(
+                endings(order, in_one_write).await,
+                expected(order),
+                "{order:?}, in one write: {in_one_write}"
+            );
+        })
+    });
+    futures_util::future::join_all(runs).await;
+}
