@@ -23,6 +23,7 @@
 //! | [`subjects`] | the registry of locks under test |
 //! | [`exec`], [`serve`], [`inside`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
 //! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is given each step |
+//! | [`consent`] | which servers beyond this machine may be dialled |
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
 //! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |
@@ -32,6 +33,7 @@
 pub mod subject;
 
 pub mod abilities;
+pub mod consent;
 pub mod driver;
 pub mod environment;
 pub mod exec;

@@ -18,6 +18,7 @@ use redis::{
     RedisConnectionInfo, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 
+use crate::consent;
 use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 
 /// What a server without the script says: it did not run, and can be sent in full.
@@ -367,7 +368,17 @@ impl Links {
             machine::spawn(driver);
             return Ok(connection);
         }
-        let client = redis::Client::open(info.set_redis_settings(settings))?;
+        let mut info = info.set_redis_settings(settings);
+        if let redis::ConnectionAddr::Tcp(host, port) = info.addr()
+            && consent::is_for_named_alone()
+            && !self.endpoints.iter().any(|own| own == address)
+        {
+            let here = machine::addresses_here(host, *port).await?;
+            let first = here.first().map(|first| first.ip().to_string());
+            let first = redis::ConnectionAddr::Tcp(first.unwrap_or_default(), *port);
+            info = info.set_addr(first);
+        }
+        let client = redis::Client::open(info)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.response_timeout))
             .set_response_timeout(Some(self.response_timeout));

@@ -233,9 +233,17 @@ pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
         text = text.replacen(&format!(": could not connect to {node}: "), ": ", 1);
     }
     match error.kind() {
-        lock_core::ErrorKind::Invalid => crate::exit::usage(text),
+        lock_core::ErrorKind::Invalid => crate::exit::usage(elsewhere(&text).unwrap_or(text)),
         _ => crate::exit::missing(text),
     }
+}
+
+/// What is said of a server that was not dialled, as it is beyond this machine and nobody named it, with the remedy.
+pub(crate) fn elsewhere(why: &str) -> Option<String> {
+    let why = why.contains(lock_core::machine::ELSEWHERE).then_some(why)?;
+    Some(format!(
+        "{why}: add --yes-this-is-mine if you may test on it"
+    ))
 }
 
 /// What a request for a lock that was not answered with one is to the user, where waiting longer would not have helped: as `unconnected`.

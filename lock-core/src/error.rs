@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::machine;
 use crate::named::named;
 use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED, WRONG_TYPE};
 
@@ -74,6 +75,7 @@ impl LockError {
     ) -> Self {
         let kind = match error.code.as_deref() {
             Some(UNREPLICATED) if kind == ErrorKind::Failed => ErrorKind::NotDurable,
+            _ if error.message.contains(machine::ELSEWHERE) && error.definite => ErrorKind::Invalid,
             _ => kind,
         };
         let mut why = error.message;

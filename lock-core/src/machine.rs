@@ -6,6 +6,7 @@
 //! simulation answers the calls of the system that give them.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +95,22 @@ pub async fn lookup(name: &str) -> Option<String> {
             let found = tokio::net::lookup_host(name).await;
             found.ok()?.next().map(|address| address.to_string())
         }
+    }
+}
+
+/// Why a server was not dialled, behind its address.
+pub const ELSEWHERE: &str = "is not on this machine, and the target does not name it";
+
+/// The addresses of a host that nobody named: an error that says [`ELSEWHERE`] unless all of them are on this machine. They are what
+/// is to be dialled, since a name may mean something else a moment later.
+pub async fn addresses_here(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let all: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    match all
+        .iter()
+        .all(|address| address.ip().to_canonical().is_loopback())
+    {
+        true => Ok(all),
+        false => Err(io::Error::other(format!("{host} {ELSEWHERE}"))),
     }
 }
 

@@ -166,6 +166,9 @@ pub struct ClientOptions {
     pub restart_delay: Option<Duration>,
     /// Where to dial instead of announced addresses.
     pub address_map: AddressMap,
+    /// Dials beyond this machine only the addresses of the target's URL and of [`address_map`](ClientOptions::address_map), wherever
+    /// sentinels, a cluster or a redirection lead: for a tool whose user consented to these servers and no others. Default false.
+    pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
     /// How connections to a `rediss` target are made.
@@ -200,6 +203,7 @@ impl Default for ClientOptions {
             node_timeout: None,
             restart_delay: None,
             address_map: AddressMap::new(),
+            only_named_addresses: false,
             client_name: None,
             tls: TlsOptions::default(),
             retag_names: false,
@@ -237,6 +241,7 @@ impl ClientOptions {
         node_timeout: Duration => Some;
         restart_delay: Duration => Some;
         address_map: AddressMap;
+        only_named_addresses: bool;
         tls: TlsOptions;
         retag_names: bool;
         tracer: Tracer => Some;

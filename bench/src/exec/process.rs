@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::output::Output;
+use crate::consent;
 use crate::subject::{ConnectTo, SubjectError};
 
 /// A driver that was started.
@@ -46,6 +47,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
     child
         .args(&words[1..])
         .envs(to.env.iter().map(|(name, value)| (name, value)))
+        .envs(consent::handed_on())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)

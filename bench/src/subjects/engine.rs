@@ -23,6 +23,7 @@ use super::{
     held::Held,
 };
 use crate::abilities::Abilities;
+use crate::consent;
 use crate::per_thread::PerThread;
 use crate::subject::{
     AcquireEnd, AcquireRequest, Caller, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
@@ -151,6 +152,7 @@ impl Subject for Engine {
             _ => {}
         }
         let mut options = ClientOptions::default().durability(durability(&to.durability)?);
+        options.only_named_addresses = consent::is_for_named_alone();
         if let Some(watchdog) = to.watchdog {
             options = options.watchdog_lease(watchdog);
         }

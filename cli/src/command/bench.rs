@@ -172,6 +172,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let mine = options.mine.yes_this_is_mine;
     let target = options.target.as_ref();
     let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
+    if let Some(servers) = &servers {
+        servers.stay_here().await?;
+    }
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
     terminal.note(&format!("seed {seed}"));
 

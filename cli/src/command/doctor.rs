@@ -7,6 +7,7 @@ use clap::Args;
 use cluster_config::{Server, Topology, TopologyKind};
 use serde::Serialize;
 
+use crate::args::Mine;
 use crate::command::survey;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -16,6 +17,8 @@ use crate::terminal::Terminal;
 pub(crate) struct Options {
     /// Check these servers instead of this machine: settings that are dangerous for locks
     target: Option<String>,
+    #[command(flatten)]
+    mine: Mine,
 }
 
 /// One thing that was looked at.
@@ -31,7 +34,7 @@ struct Finding {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let Some(target) = &options.target {
-        return survey::run(target, terminal).await;
+        return survey::run(target, options.mine.yes_this_is_mine, terminal).await;
     }
     let findings = vec![
         server(),

@@ -1,22 +1,19 @@
 //! `locklab doctor TARGET`: what each server reports about itself, and what of it is dangerous for locks.
 
 use lock_core::{
-    Client, ClientOptions, Durability,
+    Durability,
     diagnostics::{Concern, ServerReport, Severity},
 };
 use serde_json::{Value, json};
 
+use super::target::survey;
 use crate::exit;
 use crate::terminal::Terminal;
 
 /// Asks every master; 0 if nothing dangerous was found, 1 if something was, 69 if no server answered.
-pub(crate) async fn run(target: &str, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &str, mine: bool, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(target)?;
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .map_err(crate::args::unconnected)?;
-    let reports = client.survey().await;
-    client.close().await;
+    let reports = survey(&target, mine).await?;
     if reports.iter().all(|report| report.silence.is_some()) {
         let silence = reports.first().and_then(|report| report.silence.as_deref());
         let why = silence.unwrap_or("no master is known");

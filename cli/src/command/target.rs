@@ -17,12 +17,13 @@ use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured,
     Server, Topology, TopologyKind, Writer, resolve_host,
 };
-use lock_core::{Endpoint, Target, diagnostics::TlsHandshake};
+use lock_core::diagnostics::{ServerReport, TlsHandshake};
+use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
 use super::bench::subject_error;
 use super::chaos::Source;
-use crate::args::Mine;
+use crate::args::{Mine, elsewhere, unconnected};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -240,6 +241,9 @@ impl Servers {
                 "{shown} is not on this machine: add --yes-this-is-mine if you may test on it"
             ))),
         };
+        if !mine {
+            bench::consent::for_named_alone();
+        }
         if let Some(system) = system_of(url) {
             let loopback = bench::subjects::is_loopback(url);
             allowed(loopback, &results::secrets::redact(url))?;
@@ -258,6 +262,21 @@ impl Servers {
             lock_core::TopologyKind::Single => TopologyKind::Single,
         };
         Ok(servers(Some(target), kind, loopback, by_address))
+    }
+
+    /// Refuses servers that lead to others elsewhere, before anybody is told of them: the drivers of other libraries follow wherever
+    /// they lead. What else is wrong with them is said by whoever uses them.
+    pub(crate) async fn stay_here(&self) -> anyhow::Result<()> {
+        match &self.target {
+            Some(target) if !self.mine && self.kind.announces_addresses() => {
+                let surveyed = survey(target, false).await.map(drop);
+                surveyed.or_else(|why| match exit::code_of(&why) {
+                    exit::USAGE => Err(why),
+                    _ => Ok(()),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -358,6 +377,23 @@ impl Servers {
             engine: self.engine.as_deref(),
         };
         for_servers(scenario, &allowed).map_err(|wrong| source.complaints(wrong))
+    }
+}
+
+/// What every master says of itself. Unless they are `mine`, none is asked beyond this machine that the target does not name.
+pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<ServerReport>> {
+    let options = ClientOptions::default().only_named_addresses(!mine);
+    let client = Client::connect(target, options)
+        .await
+        .map_err(unconnected)?;
+    let reports = client.survey().await;
+    client.close().await;
+    let silences = reports
+        .iter()
+        .filter_map(|report| report.silence.as_deref());
+    match silences.into_iter().find_map(elsewhere) {
+        Some(far) => Err(exit::usage(format!("{target} leads elsewhere: {far}"))),
+        None => Ok(reports),
     }
 }
 

@@ -97,6 +97,7 @@ impl Record {
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
     let mut servers = Servers::of(&options.target, options.mine.yes_this_is_mine)?;
+    servers.stay_here().await?;
     let kind = kind_of(options.kind, &target)?;
     // Readers share, so one waits only for a writer.
     let held = match kind.is_shared() {
@@ -109,7 +110,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     record.begin("acquire");
     let began = Instant::now();
     let connect = |client| {
-        let connected = ClientOptions::default().watchdog_lease(LEASE);
+        let connected = ClientOptions::default()
+            .watchdog_lease(LEASE)
+            .only_named_addresses(!options.mine.yes_this_is_mine);
         let connected = connected.poll_bound(PATIENCE).tracer(record.tracer(client));
         Client::connect(&target, connected)
     };

@@ -57,6 +57,10 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let port = free_port();
         let mut command = Command::new("redis-server");
@@ -65,6 +69,7 @@ impl Server {
             .arg(port.to_string())
             .arg("--dir")
             .arg(dir.path())
+            .args(arguments)
             .stdout(Stdio::null());
         die_with_us(&mut command);
         let child = command.spawn().expect("redis-server starts");

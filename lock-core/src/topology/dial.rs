@@ -83,6 +83,8 @@ pub(crate) struct Dialer {
     database: u16,
     tls: Option<Secure>,
     address_map: AddressMap,
+    /// The only addresses beyond this machine that may be dialled; `None`: all may.
+    only: Option<Arc<[Endpoint]>>,
     client_name: Option<String>,
     restart_delay: Option<Duration>,
     /// Which of several masters it dials.
@@ -107,6 +109,7 @@ impl Dialer {
             database: target.database,
             tls,
             address_map: options.address_map.clone(),
+            only: (options.only_named_addresses).then(|| target.endpoints.as_slice().into()),
             client_name: options.client_name.clone(),
             restart_delay: options.restart_delay,
             voter: None,
@@ -211,8 +214,17 @@ impl Dialer {
                 if let Some(dialled) = machine::dial(host, *port).await {
                     return dialled.map(Socket::Simulated).map_err(io_error);
                 }
+                let unnamed = |only: &Arc<[Endpoint]>| !only.contains(to);
                 let stream = match self.address_map.get(&(host.clone(), *port)) {
                     Some(address) => TcpStream::connect::<SocketAddr>(*address).await,
+                    None if self.only.as_ref().is_some_and(unnamed) => {
+                        let here = machine::addresses_here(host, *port).await;
+                        let here = here.map_err(|error| DialError {
+                            fatal: true,
+                            ..io_error(error)
+                        })?;
+                        TcpStream::connect(&*here).await
+                    }
                     None => TcpStream::connect((host.as_str(), *port)).await,
                 }
                 .map_err(io_error)?;
