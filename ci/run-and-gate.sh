@@ -1,13 +1,14 @@
 #!/bin/sh
 # Turns scenarios and a budget into one exit code and a directory of reports: what the GitHub action and the GitLab job both run.
-# usage: LOCKLAB_SCENARIOS='NAME|FILE …' [LOCKLAB_SEED=N] [LOCKLAB_BUDGET=FILE] [LOCKLAB_BASE=RUN] run-and-gate.sh DIR
+# With a lock of your own it fails when that was lost, whatever a scenario expects.
+# usage: LOCKLAB_SCENARIOS='NAME|FILE …' [LOCKLAB_SUBJECT=LOCK] [LOCKLAB_SEED=N] [LOCKLAB_BUDGET=FILE] [LOCKLAB_BASE=RUN] run-and-gate.sh DIR
 set -u
 
 out=${1:?usage: run-and-gate.sh DIR}
 locklab=${LOCKLAB:-locklab}
 
 # shellcheck disable=SC2086
-"$locklab" chaos ${LOCKLAB_SCENARIOS:?which scenarios?} --seed "${LOCKLAB_SEED:-1}" --out "$out"
+"$locklab" chaos ${LOCKLAB_SCENARIOS:?which scenarios?} --seed "${LOCKLAB_SEED:-1}" ${LOCKLAB_SUBJECT:+--subject "$LOCKLAB_SUBJECT"} --out "$out"
 code=$?
 
 if [ -f "$out/run.json" ]; then

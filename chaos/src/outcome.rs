@@ -17,10 +17,26 @@ pub fn judge(result: &ScenarioResult) -> u8 {
     if result.expected.is_empty() && verdicts.all(|(_, verdict)| verdict.state == State::Unknown) {
         return UNKNOWN;
     }
+    worst(result, true)
+}
+
+/// The exit code of somebody's own lock: 1 where it was lost, whatever its file expects. That a file expects a violation says what another
+/// lock does there: this one may keep it.
+pub fn judge_lock(result: &ScenarioResult) -> u8 {
+    match result.is_lost() {
+        true => NOT_AS_EXPECTED,
+        false if result.expected.is_empty() => judge(result),
+        false => worst(result, false),
+    }
+}
+
+/// The worst of what was expected; whether a violation that did not come counts.
+fn worst(result: &ScenarioResult, violations_too: bool) -> u8 {
     let expected = result.expected.iter();
     expected
         .map(|(class, expected)| match result.meets(class, expected) {
             Some(true) => AS_EXPECTED,
+            Some(false) if !violations_too && expected == "violated" => AS_EXPECTED,
             Some(false) => NOT_AS_EXPECTED,
             None => UNKNOWN,
         })
@@ -106,6 +122,33 @@ mod tests {
         let verdicts = verdicts(State::Violated, State::Clean);
         assert_eq!(code(&verdicts, &[("contract", "clean")]), AS_EXPECTED);
         assert_eq!(code(&verdicts, &[]), AS_EXPECTED);
+    }
+
+    #[test]
+    fn a_lock_of_ones_own_is_judged_by_what_became_of_it() {
+        let of = |belief, contract, expected: &[(&str, &str)]| {
+            judge_lock(&result(&verdicts(belief, contract), expected))
+        };
+        let loses = [("contract", "violated"), ("belief", "violated")];
+        use State::{Clean, Unknown, Violated};
+        assert_eq!(
+            of(Violated, Violated, &loses),
+            NOT_AS_EXPECTED,
+            "as its file expects"
+        );
+        assert_eq!(
+            of(Clean, Clean, &loses),
+            AS_EXPECTED,
+            "better than its file expects"
+        );
+        assert_eq!(
+            of(Violated, Clean, &loses),
+            AS_EXPECTED,
+            "fencing is the resource's"
+        );
+        assert_eq!(of(Unknown, Clean, &loses), UNKNOWN);
+        assert_eq!(of(Clean, Violated, &[]), NOT_AS_EXPECTED);
+        assert_eq!(of(Violated, Clean, &[("belief", "clean")]), NOT_AS_EXPECTED);
     }
 
     #[test]

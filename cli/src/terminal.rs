@@ -37,7 +37,7 @@ pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
 const WORD_MAX: usize = 200;
 
 /// The colours that a report has on a terminal.
-const COLORS: [&str; 4] = ["[31m", "[32m", "[33m", "[0m"];
+const COLORS: [&str; 5] = ["[31m", "[32m", "[33m", "[90m", "[0m"];
 
 /// What is said on standard error, as it may be shown.
 pub(crate) fn message(text: &str) -> String {

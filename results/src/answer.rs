@@ -1,4 +1,4 @@
-//! The sentence that answers what a run was made for: which configurations kept mutual exclusion, and what is fastest of those.
+//! What a run answers, in two statements that are never mixed: what became of the lock, and whether scenarios came out as their files expect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +10,13 @@ use crate::compare::{rounds_suffice, row_load};
 use crate::report::{behind, is_void};
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
-use crate::verdict::State;
+use crate::verdict::{State, Verdict};
 
 /// So many are named; of the others the number is said.
 const NAMED: usize = 3;
 
 /// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order, the worst last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Standing {
     /// Never more holders than may be, in anyone's view.
     Kept,
@@ -24,9 +24,25 @@ enum Standing {
     Outlived,
     /// Too little is known.
     Unknown,
-    /// The contract was broken, or the servers lost state.
+    /// Two had the lock at once.
     Lost,
 }
+
+/// How a part of the answer is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// The lock was lost.
+    Lost,
+    /// It was kept.
+    Kept,
+    /// Too little is known, or callers outlived their leases.
+    Doubt,
+    /// A detail of the part before it, or a figure.
+    Plain,
+}
+
+/// A part of the answer.
+pub(crate) type Part = (Tone, String);
 
 impl ScenarioResult {
     /// Whether its lock is one that is known to be broken, which shows that the checkers see.
@@ -34,14 +50,52 @@ impl ScenarioResult {
         self.subject.starts_with("broken:")
     }
 
+    /// Whether two had the lock at once, whatever the scenario expects: its contract was broken, the servers lost state, or a lock that
+    /// tells its holder nothing let two act at once where its file says that nobody has to.
+    pub fn is_lost(&self) -> bool {
+        let verdicts = &self.verdicts;
+        let violated = |verdict: &Verdict| verdict.state == State::Violated;
+        let untold = self.tells_holder == Some(false)
+            && self
+                .expected
+                .get("belief")
+                .is_some_and(|word| word == "clean");
+        violated(&verdicts.contract)
+            || violated(&verdicts.confirmed)
+            || (untold && violated(&verdicts.belief))
+    }
+
+    /// What became of the lock, in a word or two, and behind it whether that is what its file expects.
+    pub fn said(&self) -> String {
+        let of = |state: State| {
+            let classes = self
+                .verdicts
+                .iter()
+                .filter(|(_, verdict)| verdict.state == state);
+            classes.map(|(class, _)| class).join(", ")
+        };
+        let (violated, unknown) = (of(State::Violated), of(State::Unknown));
+        let what = match self.standing() {
+            Standing::Lost => format!("LOST ({violated})"),
+            _ if !unknown.is_empty() => format!("unknown ({unknown})"),
+            Standing::Unknown => "unknown".to_owned(),
+            _ if !violated.is_empty() => format!("kept, but {violated} violated"),
+            _ => "kept".to_owned(),
+        };
+        match self.as_expected {
+            true => format!("{what}, as its file expects"),
+            false => what,
+        }
+    }
+
     fn standing(&self) -> Standing {
         let verdicts = &self.verdicts;
-        let lost = [verdicts.contract.state, verdicts.confirmed.state];
+        let known = [verdicts.contract.state, verdicts.confirmed.state];
         let [belief, effect] = [verdicts.belief.state, verdicts.effect.state];
         let without_effect = self.faults.iter().any(|fault| !fault.bit);
-        if lost.contains(&State::Violated) {
+        if self.is_lost() {
             Standing::Lost
-        } else if lost.contains(&State::Unknown)
+        } else if known.contains(&State::Unknown)
             || belief == State::Unknown
             || !self.incomplete.is_empty()
             || without_effect
@@ -69,6 +123,24 @@ pub(crate) fn bare(durability: &str) -> &str {
 
 /// The first line of every report: it answers, and every word of it is derived from the run.
 pub fn answer(run: &Run) -> String {
+    let parts = parts(run);
+    format!("{}.", parts.iter().map(|(_, words)| words).join("; "))
+}
+
+/// The configurations of a run, or the scenarios of an audit, in which two had the lock at once; controls, which are to lose it, left out.
+pub fn lost(run: &Run) -> usize {
+    match &run.audit {
+        Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
+        None => {
+            let tried = run.scenarios.iter().filter(|result| !result.is_control());
+            let standings = standings(tried);
+            standings.filter(|worst| *worst == Standing::Lost).count()
+        }
+    }
+}
+
+/// The answer, part by part.
+pub(crate) fn parts(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit);
     }
@@ -76,47 +148,94 @@ pub fn answer(run: &Run) -> String {
     let tried: Vec<&ScenarioResult> = run.scenarios.iter().filter(|s| !s.is_control()).collect();
     if !tried.is_empty() {
         parts.extend(exclusion(&tried));
-        parts.extend(fastest_safe(run, &tried));
+        parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
     } else {
         if !run.rows.is_empty() {
-            parts.extend(figures(run));
+            parts.extend(figures(run).into_iter().map(|words| (Tone::Plain, words)));
         }
         if !run.scenarios.is_empty() {
             let only = if parts.is_empty() { "Only" } else { "only" };
-            parts.push(format!("{only} controls ran: {}", controls(run)));
+            let words = format!("{only} controls ran: {}", controls(run));
+            parts.push((Tone::Plain, words));
         }
     }
-    match parts.is_empty() {
-        true => "Nothing was measured.".to_owned(),
-        false => format!("{}.", parts.join("; ")),
+    if parts.is_empty() {
+        parts.push((Tone::Plain, "Nothing was measured".to_owned()));
+    }
+    parts
+}
+
+/// What each lock of an audit lost and broke; of many only how many did.
+fn of_audit(audit: &Audit) -> Vec<Part> {
+    let subjects = &audit.subjects;
+    match subjects.len() {
+        0 => vec![(Tone::Plain, "Nothing was tried".to_owned())],
+        1..=NAMED => subjects.iter().flat_map(of_subject).collect(),
+        all => {
+            let count =
+                |wanted: fn(&&AuditedSubject) -> bool| subjects.iter().filter(wanted).count();
+            let lost = count(|subject| subject.lost() > 0);
+            let broke = count(|subject| subject.score.broken > 0);
+            let rest = all - broke;
+            let mut parts = Vec::new();
+            if lost > 0 {
+                parts.push((Tone::Lost, format!("LOST by {lost} of {all} locks")));
+            }
+            if broke > lost {
+                let words = format!("{} more broke another promise", broke - lost);
+                parts.push((Tone::Lost, words));
+            }
+            if rest > 0 {
+                let words = format!("kept by {rest} wherever a sound lock keeps it");
+                parts.push((Tone::Kept, words));
+            }
+            parts
+        }
     }
 }
 
-/// What each lock of an audit broke; of many only how many broke what another one kept.
-fn of_audit(audit: &Audit) -> String {
-    let of_subject = |AuditedSubject { name, score, .. }: &AuditedSubject| {
-        let could = score.kept + score.broken;
-        let scenarios = units::plural(could as usize, "scenario");
-        let did = match score.broken {
-            0 if could == 0 => "was tried on nothing".to_owned(),
-            0 => format!("kept all of {could} {scenarios}"),
-            broken => format!("broke {broken} of {could} {scenarios}"),
-        };
-        let unknown = match score.unknown {
-            0 => String::new(),
-            unknown => format!("; of {unknown} more too little is known"),
-        };
-        format!("{name} {did} that a lock can keep{unknown}")
-    };
-    let subjects = &audit.subjects;
-    match subjects.len() {
-        0 => return "Nothing was tried.".to_owned(),
-        1..=NAMED => return subjects.iter().map(of_subject).join("; ") + ".",
-        _ => {}
+fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
+    let (name, score, lost) = (&subject.name, &subject.score, subject.lost());
+    let could = (score.kept + score.broken) as usize;
+    let scenarios = units::plural(could, "scenario");
+    let mut parts = Vec::new();
+    if lost > 0 {
+        let words = format!("LOST by {name} in {lost} of {could} {scenarios} that a lock can keep");
+        parts.push((Tone::Lost, words));
     }
-    let (all, broke) = (subjects.len(), subjects.iter());
-    let broke = broke.filter(|subject| subject.score.broken > 0).count();
-    format!("{broke} of {all} locks broke something that a sound lock kept in the same run.")
+    let further = score.broken as usize - lost.min(score.broken as usize);
+    if further > 0 {
+        let words = match lost {
+            0 => {
+                format!("BROKEN by {name} in {further} of {could} {scenarios} that a lock can keep")
+            }
+            _ => format!("another promise broken in {further}"),
+        };
+        parts.push((Tone::Lost, words));
+    }
+    match score.kept {
+        0 if could == 0 => parts.push((Tone::Doubt, format!("{name} was tried on nothing"))),
+        0 => {}
+        kept if score.broken == 0 => {
+            let words = format!("kept by {name} in all of {kept} {scenarios} that a lock can keep");
+            parts.push((Tone::Kept, words));
+        }
+        kept => parts.push((Tone::Kept, format!("kept in {kept}"))),
+    }
+    if score.unknown > 0 {
+        let words = format!("of {} more too little is known", score.unknown);
+        parts.push((Tone::Doubt, words));
+    }
+    if score.inherent > 0 {
+        let causes = subject.inherent_causes.iter();
+        let causes = causes.map(|(cause, count)| format!("{count} {}", cause.words()));
+        let causes = units::enclosed(": ", &causes.format(", ").to_string(), "");
+        parts.push((
+            Tone::Plain,
+            format!("inherent in {}{causes}", score.inherent),
+        ));
+    }
+    parts
 }
 
 /// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen through.
@@ -134,9 +253,12 @@ pub fn small_print(run: &Run) -> Vec<String> {
     if total > 0 {
         let expected = counts.get(&Outcome::AsExpected).unwrap_or(&0);
         let scenarios = units::plural(total, "scenario");
-        let mut words = format!("{expected} of {total} {scenarios} as expected");
+        let mut words = match total {
+            1 if *expected == 1 => "the scenario came out as its file expects".to_owned(),
+            _ => format!("{expected} of {total} {scenarios} came out as their files expect"),
+        };
         for (outcome, text) in [
-            (Outcome::NotAsExpected, "not as expected"),
+            (Outcome::NotAsExpected, "otherwise"),
             (Outcome::Unknown, "unknown"),
             (Outcome::None, "without expectation"),
         ] {
@@ -171,7 +293,10 @@ fn controls(run: &Run) -> String {
     format!("{} of {} {locks} convicted", seen.count(), all.len())
 }
 
-fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
+/// What became of mutual exclusion in each configuration, the worst of its scenarios.
+fn standings<'a>(
+    tried: impl Iterator<Item = &'a ScenarioResult>,
+) -> impl Iterator<Item = Standing> {
     let mut worst = BTreeMap::new();
     for result in tried {
         let standing = worst
@@ -179,8 +304,17 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
             .or_insert(Standing::Kept);
         *standing = (*standing).max(result.standing());
     }
-    let count = |standing| worst.values().filter(|found| **found == standing).count();
-    let (total, kept) = (worst.len(), count(Standing::Kept));
+    worst.into_values()
+}
+
+fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
+    let counts = standings(tried.iter().copied()).counts();
+    let count = |standing| counts.get(&standing).copied().unwrap_or(0);
+    let (total, lost, kept) = (
+        counts.values().sum::<usize>(),
+        count(Standing::Lost),
+        count(Standing::Kept),
+    );
     let calm = tried.iter().filter(|result| result.faults.is_empty());
     let under = match calm.count() {
         0 => "under every fault tried",
@@ -188,33 +322,48 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<String> {
         _ => "under every fault tried and without one",
     };
     let configurations = units::plural(total, "configuration");
-    let who = match (kept, total) {
-        (1, 1) => "The one configuration tried kept".to_owned(),
-        (kept, total) if kept == total => format!("All {total} configurations kept"),
-        (0, _) => format!("None of {total} {configurations} is shown to keep"),
-        _ => format!("{kept} of {total} configurations kept"),
+    let mut parts = Vec::new();
+    match lost {
+        0 => {}
+        1 if total == 1 => {
+            parts.push((Tone::Lost, "LOST by the one configuration tried".to_owned()))
+        }
+        _ => parts.push((
+            Tone::Lost,
+            format!("LOST by {lost} of {total} {configurations}"),
+        )),
+    }
+    parts.extend(losses(tried).into_iter().map(|words| (Tone::Plain, words)));
+    let who = match kept {
+        0 => None,
+        1 if total == 1 => Some("the one configuration tried".to_owned()),
+        kept if kept == total => Some(format!("all {total} configurations")),
+        kept if lost == 0 => Some(format!("{kept} of {total} {configurations}")),
+        kept => Some(kept.to_string()),
     };
-    let mut parts = vec![format!("{who} mutual exclusion {under}")];
-    parts.extend(losses(tried));
+    parts.extend(who.map(|who| (Tone::Kept, format!("kept by {who} {under}"))));
     let of = |standing| names(tried, |result| result.standing() == standing);
     let outlived = count(Standing::Outlived);
     if outlived > 0 {
         let verb = if outlived == 1 { "keeps" } else { "keep" };
         let names = of(Standing::Outlived);
-        parts.push(format!(
+        let words = format!(
             "{outlived} {verb} the lock's contract, yet callers acted at once or wrote late there ({names})"
-        ));
+        );
+        parts.push((Tone::Doubt, words));
     }
     let unknown = count(Standing::Unknown);
     if unknown > 0 {
         let names = of(Standing::Unknown);
-        parts.push(format!("of {unknown} too little is known ({names})"));
+        let words = format!("of {unknown} too little is known ({names})");
+        parts.push((Tone::Doubt, words));
     }
     let stuck = names(tried, |result| {
         result.verdicts.liveness.state == State::Violated
     });
     if !stuck.is_empty() {
-        parts.push(format!("a free lock was not granted in {stuck}"));
+        let words = format!("a free lock was not granted in {stuck}");
+        parts.push((Tone::Doubt, words));
     }
     parts
 }
@@ -225,10 +374,10 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
     let all = tried.iter().filter(|r| r.standing() == Standing::Lost);
     for result in all {
         let verdicts = &result.verdicts;
-        let verdict = match verdicts.contract.state {
-            State::Violated => &verdicts.contract,
-            _ => &verdicts.confirmed,
-        };
+        let graver = [&verdicts.contract, &verdicts.confirmed];
+        let mut graver = graver.into_iter();
+        let verdict = graver.find(|verdict| verdict.state == State::Violated);
+        let verdict = verdict.unwrap_or(&verdicts.belief);
         let (times, worst_ns) = lost
             .entry((result.name.as_str(), result.configuration()))
             .or_default();
@@ -364,20 +513,21 @@ mod tests {
         let b = scenario("kill", "single", State::Clean);
         assert_eq!(
             said(&[a.clone(), b.clone()], &[]),
-            "1 of 2 configurations kept mutual exclusion under every fault tried; failover-async lost it 3 times, worst 3.5 s."
+            "LOST by 1 of 2 configurations; failover-async lost it 3 times, worst 3.5 s; kept by 1 under every fault tried."
         );
         // The same server with and without persistence are two.
         let mut aof = b.clone();
         let config = &mut aof.server_config;
         config.insert("appendonly".to_owned(), "yes".to_owned());
-        says(&said(&[a.clone(), b.clone(), aof], &[]), &["2 of 3 "]);
+        let words = said(&[a.clone(), b.clone(), aof], &[]);
+        says(&words, &["LOST by 1 of 3 ", "kept by 2 "]);
         assert_eq!(
             said(&[a], &[]),
-            "None of 1 configuration is shown to keep mutual exclusion under every fault tried; failover-async lost it 3 times, worst 3.5 s."
+            "LOST by the one configuration tried; failover-async lost it 3 times, worst 3.5 s."
         );
         assert_eq!(
             said(&[b], &[]),
-            "The one configuration tried kept mutual exclusion under every fault tried."
+            "kept by the one configuration tried under every fault tried."
         );
     }
 
@@ -387,7 +537,7 @@ mod tests {
         let lost = scenario("flushall", "single", State::Violated);
         says(
             &said(&[clean.clone(), lost], &[]),
-            &["None of 1 configuration"],
+            &["LOST by the one configuration tried; flushall"],
         );
         clean.faults.clear();
         says(&said(&[clean], &[]), &["while no fault was tried."]);
@@ -404,7 +554,7 @@ mod tests {
         for doubt in [unknown, without_effect, hole] {
             let why = format!("of 1 too little is known ({})", doubt.name);
             let words = said(&[known.clone(), doubt], &[]);
-            says(&words, &["1 of 2 configurations kept", &why]);
+            says(&words, &["kept by 1 of 2 configurations", &why]);
         }
     }
 
@@ -415,7 +565,27 @@ mod tests {
         late.verdicts.liveness.state = State::Violated;
         let outlived = "acted at once or wrote late there (short-lease)";
         let stuck = "a free lock was not granted in short-lease";
-        says(&said(&[late], &[]), &["None of 1 ", outlived, stuck]);
+        let words = said(&[late], &[]);
+        says(&words, &[outlived, stuck]);
+        assert!(!words.contains("kept by"), "{words}");
+    }
+
+    #[test]
+    fn a_lock_that_tells_its_holder_nothing_is_lost_where_two_act_at_once() {
+        let mut untold = scenario("away", "single", State::Clean);
+        untold.verdicts.belief.state = State::Violated;
+        assert!(!untold.is_lost(), "its holder was told");
+        untold.tells_holder = Some(false);
+        untold.expected = [("belief".to_owned(), "violated".to_owned())].into();
+        assert!(!untold.is_lost(), "as with any lock that has a lease");
+        untold.expected = [("belief".to_owned(), "clean".to_owned())].into();
+        assert!(untold.is_lost());
+        untold.as_expected = false;
+        assert_eq!(untold.said(), "LOST (belief)");
+        says(
+            &said(&[untold], &[]),
+            &["LOST by the one configuration tried; away lost it"],
+        );
     }
 
     #[test]
@@ -433,7 +603,8 @@ mod tests {
         let only = "; only controls ran: 1 of 2";
         says(&measured, &["Fastest: lock-core:plain", only]);
         let beside = run(&[scenario("kill", "single", State::Clean), control], &[]);
-        says(&answer(&beside), &["The one configuration tried kept"]);
+        says(&answer(&beside), &["kept by the one configuration tried"]);
+        assert_eq!((lost(&beside), lost(&run(&controls, &[]))), (0, 0));
         let convicted = "controls: 1 of 1 lock known to be broken was convicted";
         says(&small_print(&beside).join("; "), &[convicted]);
     }

@@ -364,7 +364,7 @@ pub struct ScenarioResult {
     pub expected: BTreeMap<String, String>,
     /// Whether it came out so.
     pub as_expected: bool,
-    /// 0 as expected, 1 not, 2 unknown.
+    /// 0 as expected, 1 not, 2 unknown; of a lock of the user's own 1 where it was lost, whatever its file expects.
     pub exit_code: u8,
     /// What was measured of its clients, by the names of [`BOUNDS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -738,6 +738,8 @@ impl ScenarioResult {
             (2, _) => Outcome::Unknown,
             (0, true) if self.expected.is_empty() => Outcome::None,
             (0, true) => Outcome::AsExpected,
+            // What a file expects to be lost, and was: the exit code is about the lock alone.
+            (1, true) if self.is_lost() => Outcome::AsExpected,
             _ => Outcome::NotAsExpected,
         }
     }

@@ -20,7 +20,6 @@ use clap::Args;
 use cluster_config::{Provisioner, TopologyKind};
 use futures_util::{Stream, StreamExt as _};
 use results::run::{NotApplicable, ScenarioResult};
-use results::verdict::State;
 
 use super::abilities::ask;
 use super::chaos_part::ShareArgs;
@@ -57,6 +56,9 @@ pub(crate) struct Options {
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Exit by what the files expect, also with a lock of your own: without it 1 when that was lost, whatever a file expects
+    #[arg(long)]
+    expect_file: bool,
     /// Run each scenario with seeds N … N+K−1
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
     repeat: u32,
@@ -98,6 +100,15 @@ pub(crate) struct Options {
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
     pub(crate) subject: Arc<dyn Subject>,
+}
+
+impl Options {
+    /// Whether the exit code says what became of the lock, rather than whether files were met.
+    fn own_lock(&self) -> bool {
+        let subject = self.subject.as_ref().filter(|_| !self.expect_file);
+        let found = subject.and_then(|name| bench::subjects::find(name).ok());
+        found.is_some_and(|subject| subject.program().is_some())
+    }
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -166,6 +177,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
     }
     let how = How {
+        own_lock: options.own_lock(),
         toxiproxy: options.toxiproxy,
         compress_above: options.compress_above,
         ..How::new(options.jobs as usize, servers.as_ref(), &prefix)
@@ -506,6 +518,8 @@ pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn 
 pub(crate) struct How {
     /// How many at a time.
     jobs: usize,
+    /// The lock is the user's own: its exit code says whether it was lost, whatever files expect.
+    own_lock: bool,
     /// Somebody's own servers; `None`: each scenario starts its own.
     external: Option<Arc<dyn Provisioner>>,
     /// The API of the Toxiproxy server that harms links.
@@ -521,6 +535,7 @@ impl How {
     pub(crate) fn new(jobs: usize, servers: Option<&Servers>, prefix: &str) -> Self {
         Self {
             jobs,
+            own_lock: false,
             external: servers.and_then(|servers| servers.for_run(prefix)),
             toxiproxy: None,
             engine: servers.and_then(|servers| servers.engine.clone()),
@@ -633,6 +648,9 @@ pub(crate) async fn run_all(
                     terminal.warn(&format!("{} (seed {}): {warning}", plan.name, plan.seed));
                 }
                 result.dir = dir;
+                if how.own_lock {
+                    result.exit_code = chaos::outcome::judge_lock(&result);
+                }
                 code = exit::worse(code, result.exit_code);
                 terminal.note(&line(&result, widths));
                 kept.push((index, result));
@@ -684,26 +702,10 @@ pub(crate) fn code_of(error: &RunError) -> u8 {
 
 /// A line of progress, its first two columns so wide.
 fn line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
-    let verdict = match (result.as_expected, result.exit_code) {
-        (true, _) => "as expected",
-        (false, exit::UNKNOWN) => "unknown",
-        (false, _) => "NOT as expected",
-    };
-    let states: Vec<String> = result
-        .verdicts
-        .iter()
-        .filter(|(_, verdict)| verdict.state != State::Clean)
-        .map(|(class, verdict)| match verdict.state {
-            State::Violated => format!("{class} violated"),
-            _ => format!("{class} unknown"),
-        })
-        .collect();
-    let states = match states.as_slice() {
-        [] => "all clean".to_owned(),
-        some => some.join(", "),
-    };
     format!(
-        "{:<name$}  {:<topology$}  {verdict}: {states}",
-        result.name, result.topology
+        "{:<name$}  {:<topology$}  {}",
+        result.name,
+        result.topology,
+        result.said()
     )
 }

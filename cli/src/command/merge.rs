@@ -12,7 +12,7 @@ use results::run::Run;
 use results::store::{REPORT_FILE, RUN_FILE, SUMMARY_FILE, StoreError, load_dir};
 
 use super::plans::PLAN_FILE;
-use super::run::{NOTHING_TRIED, made, save_all, store};
+use super::run::{NOTHING_TRIED, as_expected, made, save_all, store};
 use super::{bench_part, chaos_part};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -185,7 +185,10 @@ fn make_whole(
         code = exit::worse(code, exit::INPUT);
     }
     let expects = joined.command != "bench";
-    joined.as_expected = expects.then_some(code == exit::AS_EXPECTED);
+    joined.as_expected = expects.then(|| match joined.audit {
+        Some(_) => code == exit::AS_EXPECTED,
+        None => as_expected(joined, code),
+    });
     for missing in parts.missing {
         terminal.warn(&missing);
         joined.warnings.push(missing);

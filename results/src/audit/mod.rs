@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::outcome::{AuditOutcome, Inherent, InherentCause, Score};
+use crate::answer;
 use crate::report::{again, command_line, machine};
 use crate::run::{BenchRow, Run};
 use crate::verdict::State;
@@ -191,6 +192,14 @@ impl AuditedScenario {
             all => format!("in {} of {all} repeats: {why}", worst.count() + 1),
         };
     }
+
+    /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about something else.
+    pub fn is_lost(&self) -> bool {
+        let classes = ["belief", "contract", "confirmed"].iter();
+        let mut states = classes.map(|class| self.verdicts.get(*class));
+        self.outcome == AuditOutcome::Broken && states.any(|state| state == Some(&State::Violated))
+    }
+
     /// The run that decided the outcome; `None` where nothing was tried.
     pub fn decisive(&self) -> Option<&AuditedRun> {
         let mut runs = self.runs.iter();
@@ -235,6 +244,11 @@ impl AuditedSubject {
         {
             *self.inherent_causes.entry(inherent.cause).or_default() += 1;
         }
+    }
+
+    /// How many of its scenarios lost the lock.
+    pub fn lost(&self) -> usize {
+        self.scenarios.iter().filter(|one| one.is_lost()).count()
     }
 
     /// Its scenarios of an outcome.
@@ -344,6 +358,9 @@ pub struct AuditDocument<'a> {
     run: &'a str,
     seed: u64,
     partial: bool,
+    answer: String,
+    lost: usize,
+    as_expected: Option<bool>,
     started_at: &'a str,
     locklab: String,
     command: String,
@@ -363,6 +380,9 @@ impl<'a> AuditDocument<'a> {
             run: &run.run,
             seed: run.meta.seed,
             partial: run.partial,
+            answer: answer::answer(run),
+            lost: answer::lost(run),
+            as_expected: run.as_expected,
             started_at: &run.meta.started_at,
             locklab: format!("{} {}", run.meta.version, run.meta.commit),
             command: again(run),

@@ -8,9 +8,10 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 
 use super::cells::{self, printable};
 use super::{ReportError, number_among};
+use crate::answer::lost;
 use crate::audit::{AuditOutcome, AuditedSubject};
 use crate::figure::CYCLES;
-use crate::run::{BOUNDS, BenchRow, Outcome, RECOVERY, Run, ScenarioResult, with_origin};
+use crate::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
 use crate::verdict::State;
 
 /// The document.
@@ -22,6 +23,10 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     suite.add_property(Property::new("version", printable(&version)));
     for (name, server) in &run.meta.environment.servers {
         suite.add_property(Property::new(printable(name), printable(&server.version)));
+    }
+    suite.add_property(Property::new("lost", lost(run).to_string()));
+    if let Some(as_expected) = run.as_expected {
+        suite.add_property(Property::new("as_expected", as_expected.to_string()));
     }
     suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
     // What the scenarios of an audit expect is of other locks.
@@ -119,6 +124,9 @@ fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
         let why = printable(&scenario.why);
         let status = match scenario.outcome {
             AuditOutcome::Kept | AuditOutcome::Inherent => TestCaseStatus::success(),
+            AuditOutcome::Broken if scenario.is_lost() => {
+                problem(NonSuccessKind::Failure, &format!("LOST: {why}"), "lost")
+            }
             AuditOutcome::Broken => problem(NonSuccessKind::Failure, &why, "broken"),
             AuditOutcome::Unknown => problem(NonSuccessKind::Error, &why, "unknown"),
             AuditOutcome::NotApplicable => untried(&why),
@@ -135,13 +143,13 @@ fn place(of: &ScenarioResult) -> (&str, &str, &str) {
 }
 
 fn case(result: &ScenarioResult) -> TestCase {
-    let status = match result.outcome() {
-        Outcome::AsExpected | Outcome::None => TestCaseStatus::success(),
-        Outcome::NotAsExpected => {
-            problem(NonSuccessKind::Failure, &message(result), "not-as-expected")
-        }
+    let failure = |r#type| problem(NonSuccessKind::Failure, &message(result), r#type);
+    let status = match result.exit_code {
+        0 => TestCaseStatus::success(),
         // Unknown never passes, and is not a conviction either.
-        Outcome::Unknown => problem(NonSuccessKind::Error, &message(result), "unknown"),
+        2 => problem(NonSuccessKind::Error, &message(result), "unknown"),
+        _ if result.is_lost() => failure("lost"),
+        _ => failure("not-as-expected"),
     };
     let place = format!("{}.{}", result.topology, result.subject);
     let mut case = test_case(&result.name, &place, status);
@@ -202,13 +210,16 @@ fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus 
     status
 }
 
-/// What was expected, what came, and the first proof.
+/// What became of the lock, what was expected, what came, and the first proof.
 fn message(result: &ScenarioResult) -> String {
-    let mut lines = vec![format!("expected {}", cells::expected(result))];
+    let mut lines = Vec::new();
+    lines.extend(result.is_lost().then(|| "the lock was LOST".to_owned()));
+    lines.push(format!("expected {}", cells::expected(result)));
     let incomplete = result.incomplete.iter();
     lines.extend(incomplete.map(|why| format!("incomplete: {why}")));
     for (class, verdict) in result.verdicts.iter() {
         let met = match result.expected.get(class) {
+            _ if result.is_lost() && class != "liveness" => verdict.state != State::Violated,
             Some(expected) => verdict.meets(expected, result.load_ns) == Some(true),
             // Where nothing is expected, only that nothing is known can be wrong.
             None => !result.expected.is_empty() || verdict.state != State::Unknown,

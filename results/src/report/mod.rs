@@ -17,15 +17,16 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use itertools::Itertools;
+use serde_json::Value;
 
 pub(crate) use cells::{again, behind, is_void, machine};
 pub use cells::{printable_json, printable_lines, printable_message};
 pub use cells::{rates, shell_line as command_line};
 pub use markdown::escaped as markdown_text;
 
-use crate::answer::answer;
+use crate::answer::{answer, lost};
 use crate::audit::AuditDocument;
-use crate::cost::{self, Cost};
+use crate::cost;
 use crate::run::Run;
 use crate::svg;
 
@@ -109,7 +110,7 @@ pub static FORMATS: [&Format; 7] = [
     },
     &Format {
         name: "junit",
-        about: "one test case per scenario and row: not as expected or unsafe is a failure, unknown or invalid an error",
+        about: "one test case per scenario and row: a lock that was lost or a file that was not met is a failure, unknown an error",
         render: |run| Ok(junit::render(run)?),
     },
     &Format {
@@ -137,34 +138,29 @@ pub static FORMATS: [&Format; 7] = [
     },
 ];
 
-/// A run as programs get it: its own fields, and what is derived from them.
-#[derive(Debug, serde::Serialize)]
-pub struct Answered<'a> {
-    /// The sentence of [`answer`].
-    answer: String,
-    /// What one core of a server carries, row by row.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    costs: Vec<Cost<'a>>,
-    #[serde(flatten)]
-    run: &'a Run,
-}
-
-impl<'a> Answered<'a> {
-    /// A run with its answer and costs.
-    pub fn new(run: &'a Run) -> Self {
-        Self {
-            answer: answer(run),
-            costs: cost::all(run),
-            run,
-        }
+/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, where the lock was lost, the costs.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
+    let mut document = serde_json::to_value(run)?;
+    document["answer"] = answer(run).into();
+    document["lost"] = lost(run).into();
+    let costs = cost::all(run);
+    if !costs.is_empty() {
+        document["costs"] = serde_json::to_value(costs)?;
     }
+    for (number, result) in run.scenarios.iter().enumerate() {
+        document["scenarios"][number]["lost"] = result.is_lost().into();
+    }
+    Ok(document)
 }
 
-/// The fields of `run.json`, which are those of `--json`, the answer and the costs.
+/// The document of `--json`.
 fn json(run: &Run) -> Result<String, String> {
     let text = match AuditDocument::of(run) {
         Some(document) => serde_json::to_string_pretty(&document),
-        None => serde_json::to_string_pretty(&Answered::new(run)),
+        None => answered(run).and_then(|document| serde_json::to_string_pretty(&document)),
     };
     Ok(text.map_err(|error| error.to_string())? + "\n")
 }

@@ -1,25 +1,25 @@
 //! The badge of an audit: what came out, in the size of a word, for a README.
 
 use super::canvas::escape;
-use crate::audit::{Audit, AuditOutcome};
+use crate::audit::{Audit, AuditOutcome, AuditedSubject};
 
 /// The height of a badge in pixels, as others have it.
 const HEIGHT: u32 = 20;
 
-/// What came out, as a file of its own. Of several locks the counts of all.
+/// What became of the lock, as a file of its own. Of several locks the counts of all.
 pub fn badge(audit: &Audit) -> String {
     let score = audit.score();
-    let (colour, outcome) = match score.worst() {
-        Some(AuditOutcome::Broken) => ("#ad2418", AuditOutcome::Broken),
-        None | Some(AuditOutcome::Unknown) => ("#775400", AuditOutcome::Unknown),
-        Some(_) => ("#00674e", AuditOutcome::Kept),
+    let lost: usize = audit.subjects.iter().map(AuditedSubject::lost).sum();
+    let (kept, could) = (score.kept, score.kept + score.broken);
+    let (colour, words) = match score.worst() {
+        Some(AuditOutcome::Broken) if lost > 0 => ("#ad2418", format!("LOST in {lost} of {could}")),
+        Some(AuditOutcome::Broken) => ("#ad2418", format!("{} of {could} broken", score.broken)),
+        Some(AuditOutcome::Kept | AuditOutcome::Inherent) => {
+            ("#00674e", format!("kept in all of {kept}"))
+        }
+        _ => ("#775400", format!("{kept} kept, {} unknown", score.unknown)),
     };
     let label = "locklab audit";
-    let (kept, many) = (score.kept, score.of(outcome));
-    let words = match outcome {
-        AuditOutcome::Kept => format!("{kept} kept, 0 broken"),
-        _ => format!("{kept} kept, {many} {}", outcome.word()),
-    };
     // No font can be asked: a letter is about so wide, and the text is fitted to its box.
     let width = |text: &str| 7 * u32::try_from(text.chars().count()).unwrap_or(0) + 10;
     let (left, right) = (width(label), width(&words));
@@ -46,13 +46,15 @@ pub fn badge(audit: &Audit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{AuditedScenario, AuditedSubject};
+    use crate::audit::AuditedScenario;
+    use crate::verdict::State;
 
     #[test]
     fn a_badge_says_the_worst_and_never_passes_what_is_unknown() {
-        let of = |outcomes: &[AuditOutcome]| {
+        let of = |outcomes: &[AuditOutcome], class: &str| {
             let scenarios = outcomes.iter().map(|outcome| AuditedScenario {
                 outcome: *outcome,
+                verdicts: [(class.to_owned(), State::Violated)].into(),
                 ..AuditedScenario::default()
             });
             let subject = AuditedSubject {
@@ -65,9 +67,11 @@ mod tests {
             })
         };
         use AuditOutcome::{Broken, Inherent, Kept, Unknown};
-        assert!(of(&[Kept, Inherent]).contains("1 kept, 0 broken"));
-        assert!(of(&[Kept, Unknown]).contains("1 kept, 1 unknown"));
-        assert!(of(&[Kept, Unknown, Broken]).contains("1 kept, 1 broken"));
-        assert!(of(&[]).contains("0 kept, 0 unknown"));
+        assert!(of(&[Kept, Inherent], "belief").contains("kept in all of 1"));
+        assert!(of(&[Kept, Unknown], "belief").contains("1 kept, 1 unknown"));
+        let lost = of(&[Kept, Unknown, Broken], "contract");
+        assert!(lost.contains("LOST in 1 of 2") && lost.contains("#ad2418"));
+        assert!(of(&[Kept, Broken], "liveness").contains("1 of 2 broken"));
+        assert!(of(&[], "belief").contains("0 kept, 0 unknown"));
     }
 }

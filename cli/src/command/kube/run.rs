@@ -7,7 +7,7 @@ use clap::Args;
 use kubernetes::cluster::{Cluster, ClusterError, Ended};
 use kubernetes::objects::objects;
 use kubernetes::spec::{Spec, Storage};
-use results::report::Answered;
+use results::report::answered;
 use results::report::text;
 use results::store::load_dir;
 
@@ -140,7 +140,7 @@ async fn carried_out(
         ));
     }
     let run = load_dir(home.path()).map_err(exit::input)?;
-    terminal.answer_painted(&Answered::new(&run), || {
+    terminal.answer_painted(&answered(&run)?, || {
         text::summary(&run, terminal.text_options())
     })?;
     terminal.note(&format!("merged: {}", home.path().display()));

@@ -7,14 +7,16 @@ mod gate;
 mod paper;
 mod scenarios;
 
+use itertools::Itertools;
+
 pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
-use self::paper::{finish, outcome_color, paint, section};
+use self::paper::{GREY, finish, paint, section, tone_color};
 pub use self::scenarios::{faults, proofs};
-use super::cells::{self, printable};
+use super::cells::printable;
 use super::table;
-use crate::answer::answer;
-use crate::run::{Outcome, Run};
+use crate::answer::{parts, small_print};
+use crate::run::Run;
 
 /// How the summary is to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Default for TextOptions {
 
 /// The summary: the answer, warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
 pub fn summary(run: &Run, options: TextOptions) -> String {
-    let mut out = format!("{}\n", printable(&answer(run)));
+    let mut out = headline(run);
     for warning in &run.warnings {
         out.push_str(&paper::warning(warning));
     }
@@ -78,10 +80,16 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     if !run.comparisons.is_empty() {
         section(&mut out, &bench::comparison_table(run, options.width));
     }
-    let outcome = run.outcome();
-    if outcome != Outcome::None {
-        let words = paint(outcome_color(outcome), &cells::outcome(outcome));
-        section(&mut out, &words);
-    }
     finish(&out, options.color)
+}
+
+/// What became of the lock, in colours, and in grey whether scenarios came out as their files expect.
+fn headline(run: &Run) -> String {
+    let parts = parts(run).into_iter();
+    let parts = parts.map(|(tone, words)| paint(tone_color(tone), &printable(&words)));
+    let mut out = format!("{}.\n", parts.format("; "));
+    for line in small_print(run) {
+        out += &(paint(GREY, &printable(&line)) + "\n");
+    }
+    out
 }

@@ -3,6 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table};
 
+use crate::answer::Tone;
 use crate::report::cells::printable;
 use crate::run::Outcome;
 
@@ -50,7 +51,18 @@ pub(super) fn table<H: Into<Cell>, C: Into<Cell>>(
 pub(super) const RED: char = '\u{2061}';
 pub(super) const GREEN: char = '\u{2062}';
 pub(super) const YELLOW: char = '\u{2063}';
+pub(super) const GREY: char = '\u{2065}';
 pub(super) const PLAIN: char = '\u{2064}';
+
+/// The colour of a part of the answer.
+pub(super) fn tone_color(tone: Tone) -> char {
+    match tone {
+        Tone::Lost => RED,
+        Tone::Kept => GREEN,
+        Tone::Doubt => YELLOW,
+        Tone::Plain => PLAIN,
+    }
+}
 
 /// The colour of an outcome.
 pub(super) fn outcome_color(outcome: Outcome) -> char {
@@ -81,6 +93,7 @@ pub(super) fn finish(text: &str, color: bool) -> String {
                 RED => "\u{1b}[31m",
                 GREEN => "\u{1b}[32m",
                 YELLOW => "\u{1b}[33m",
+                GREY => "\u{1b}[90m",
                 PLAIN => "\u{1b}[0m",
                 '\u{a0}' => " ",
                 c => {
