@@ -7,17 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::{runtime::Handle, sync::watch, time::timeout};
+use tokio::{sync::watch, time::timeout};
 
-use crate::machine;
+use crate::machine::{self, ClientRuntime};
 
 #[derive(Debug)]
 pub(crate) struct Background {
-    runtime: Handle,
+    runtime: ClientRuntime,
     running: Arc<Running>,
     closed: watch::Sender<bool>,
-    /// Its sender lives on the runtime, in a task that ends no sooner than this does.
-    carried: watch::Receiver<()>,
 }
 
 #[derive(Debug, Default)]
@@ -39,28 +37,18 @@ impl Drop for Ticket {
 }
 
 impl Background {
-    /// Work runs on the runtime that this is called on.
-    pub(crate) fn new() -> Self {
-        let closed = watch::Sender::new(false);
-        let (carrier, carried) = watch::channel(());
-        let mut of_the_client = closed.subscribe();
-        let runtime = Handle::current();
-        machine::spawn_on(&runtime, async move {
-            while of_the_client.changed().await.is_ok() {}
-            drop(carrier);
-        });
+    pub(crate) fn new(runtime: ClientRuntime) -> Self {
         Background {
             runtime,
             running: Arc::default(),
-            closed,
-            carried,
+            closed: watch::Sender::new(false),
         }
     }
 
     /// Starts a task that `finish` waits for. May be called outside of a runtime. Once the client's runtime has ended it runs on the
     /// caller's, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.spawn_counted(self.counted(work));
+        self.runtime.spawn(self.counted(work));
     }
 
     /// As `spawn`, and begins where it is called: what it writes first has left before a task is made of it, which may wait behind what
@@ -79,7 +67,7 @@ impl Background {
                 return;
             }
         }
-        self.spawn_counted(work);
+        self.runtime.spawn(work);
         machine::empty_lifo_slot();
     }
 
@@ -95,20 +83,13 @@ impl Background {
         }
     }
 
-    fn spawn_counted(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let other = (self.has_no_runtime()).then(|| Handle::try_current().ok());
-        let runtime = other.flatten().unwrap_or_else(|| self.runtime.clone());
-        machine::spawn_on(&runtime, work);
-    }
-
     /// Whether the runtime has ended: nothing is renewed any more.
     pub(crate) fn has_no_runtime(&self) -> bool {
-        self.carried.has_changed().is_err()
+        self.runtime.has_ended()
     }
 
     pub(crate) async fn runtime_ended(&self) {
-        let mut carried = self.carried.clone();
-        while carried.changed().await.is_ok() {}
+        self.runtime.ended().await;
     }
 
     /// Until it is dropped, `finish` waits for its owner, which has to end when the client closes.
@@ -119,7 +100,7 @@ impl Background {
 
     /// Starts a task that ends by itself when the client does.
     pub(crate) fn spawn_uncounted(&self, work: impl Future<Output = ()> + Send + 'static) {
-        machine::spawn_on(&self.runtime, work);
+        self.runtime.spawn(work);
     }
 
     pub(crate) fn is_closed(&self) -> bool {

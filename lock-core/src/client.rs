@@ -17,6 +17,7 @@ use crate::kind::all_of::AllOf;
 use crate::kind::{Form, Kind};
 use crate::latch;
 use crate::lock::{Lock, LockInner, Owner};
+use crate::machine::ClientRuntime;
 use crate::names::{self, Names};
 pub use crate::options::{AddressMap, ClientOptions};
 use crate::read_write::ReadWrite;
@@ -113,8 +114,8 @@ impl Shared {
 const MOST_MASTERS: usize = 64;
 
 impl Client {
-    /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
-    /// client's background work. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is cut off,
+    /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the client's connections, subscriptions and
+    /// renewals, whichever runtime asks for them: somebody has to drive it. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is cut off,
     /// and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can still be released from another.
     ///
     /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
@@ -133,7 +134,11 @@ impl Client {
                 })?,
             ),
         };
-        let routes = topology::connect(target, &options, tls).await;
+        let runtime = ClientRuntime::current().map_err(|_| {
+            let why = "it needs a Tokio runtime, and is called outside of one".to_owned();
+            LockError::invalid(ACTION, &target.to_string(), why)
+        })?;
+        let routes = topology::connect(target, &options, tls, &runtime).await;
         let routes = routes.map_err(|mut error| {
             let kind = match error.message.contains("DB index is out of range") {
                 true => {
@@ -152,7 +157,7 @@ impl Client {
             return Err(LockError::invalid(ACTION, &target, why));
         }
         let concerns = concerns(&routes, &options).await;
-        let background = Background::new();
+        let background = Background::new(runtime);
         Ok(Client {
             inner: Arc::new(Shared {
                 id: fresh_id(),

@@ -15,7 +15,8 @@ use std::{fmt, io};
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// A simulated machine, as code that runs on it sees it.
@@ -125,13 +126,61 @@ pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
     spawn_on(&Handle::current(), work)
 }
 
-pub(crate) fn spawn_on<T: Send + 'static>(
+fn spawn_on<T: Send + 'static>(
     runtime: &Handle,
     work: impl Future<Output = T> + Send + 'static,
 ) -> JoinHandle<T> {
     match here() {
         None => runtime.spawn(work),
         Some(machine) => runtime.spawn(in_process(machine.process(), work)),
+    }
+}
+
+/// The runtime on which a client was made. It carries the client's connections, subscriptions and renewals, whichever runtime asks for
+/// them, and the caller's stands in for it once it has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientRuntime {
+    handle: Handle,
+    /// Its sender is owned by a task of the runtime, which lasts as long as the runtime or the last clone of this.
+    running: watch::Receiver<()>,
+}
+
+impl ClientRuntime {
+    /// The runtime that this is called on. Fails outside of one.
+    pub(crate) fn current() -> Result<Self, TryCurrentError> {
+        let handle = Handle::try_current()?;
+        let (sender, running) = watch::channel(());
+        spawn_on(&handle, async move { sender.closed().await });
+        Ok(ClientRuntime { handle, running })
+    }
+
+    /// Whether none of its tasks runs any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.running.has_changed().is_err()
+    }
+
+    pub(crate) async fn ended(&self) {
+        let mut running = self.running.clone();
+        while running.changed().await.is_ok() {}
+    }
+
+    /// Whether the caller runs on it.
+    pub(crate) fn is_current(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
+    }
+
+    /// Makes it the caller's runtime until the answer is dropped.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Spawns on it, or on the caller's runtime, if there is one, once it has ended.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let substitute = self.has_ended().then(|| Handle::try_current().ok());
+        spawn_on(substitute.flatten().as_ref().unwrap_or(&self.handle), work)
     }
 }
 

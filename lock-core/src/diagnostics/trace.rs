@@ -1,6 +1,7 @@
 //! What a client and its servers say to each other, as events for those who watch.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -73,13 +74,14 @@ impl Drop for Monitor {
 pub struct Tracer(Arc<dyn Fn(Traced) + Send + Sync>);
 
 impl Tracer {
-    /// Tells a function.
+    /// Tells a function. If that panics, the event is lost and the client goes on.
     pub fn new(tell: impl Fn(Traced) + Send + Sync + 'static) -> Self {
         Tracer(Arc::new(tell))
     }
 
+    /// A panic of the function ends here: a caller's mistake in a trace must not end the task that hears messages.
     pub(crate) fn tell(&self, event: Traced) {
-        (self.0)(event);
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
     }
 
     /// A subscription that was asked for or ended, or a message that came.

@@ -12,7 +12,10 @@ use super::dial::Dialer;
 use super::native::{self, CompareAndDelete};
 use super::single::Vote;
 use super::wire::{NoReply, Replies, Socket, Wire};
-use crate::clock::Instant;
+use crate::clock::{Instant, timeout_at};
+
+/// For how long a caller on another runtime than the client's waits for the driver to say that a deadline has passed, before it says so itself.
+const DRIVER_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
@@ -34,7 +37,7 @@ enum Carrier {
 
 impl Conn {
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
-        let (wire, driver) = Wire::new(socket, dialer.splits_bursts);
+        let (wire, driver) = dialer.wire_over(socket);
         Self::start(Carrier::Wire(wire), driver, dialer)
     }
 
@@ -53,7 +56,7 @@ impl Conn {
     ) -> Arc<Self> {
         let dead = Arc::new(AtomicBool::new(false));
         let flag = dead.clone();
-        let driver = crate::machine::spawn(async move {
+        let driver = dialer.runtime.spawn(async move {
             driver.await;
             flag.store(true, Ordering::Release);
         });
@@ -117,10 +120,15 @@ impl Conn {
                     self.dialer.count(replies.into());
                     replies
                 };
-                match wire
-                    .ask(write, Some(deadline.std()), request.leaves_at_once)
-                    .await?
-                {
+                let asked = wire.ask(write, Some(deadline.std()), request.leaves_at_once);
+                let replies = if self.dialer.runtime.is_current() {
+                    asked.await
+                } else {
+                    // The driver, which keeps the deadlines, waits for a runtime that the caller's does not drive.
+                    let limit = timeout_at(deadline + DRIVER_GRACE, asked).await;
+                    limit.unwrap_or(Err(NoReply::Silent))
+                };
+                match replies? {
                     Replies::One(value) => Ok(value),
                     Replies::All(values) => Ok(native::answer(&values)),
                 }
@@ -205,7 +213,7 @@ impl Conn {
             return;
         }
         let conn = self.clone();
-        crate::machine::spawn(async move {
+        self.dialer.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             if !matches!(timeout(patience, conn.command(&ping)).await, Ok(Ok(_))) {
                 conn.kill();

@@ -2,12 +2,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, aio,
 };
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::UnboundedSender;
@@ -18,14 +19,20 @@ use super::conn::Conn;
 use super::info_field;
 use super::secure::Secure;
 use super::single::Voter;
-use super::wire::Socket;
+use super::wire::{IdleProbe, Socket, Wire};
 use crate::clock::Instant;
 use crate::diagnostics::Tracer;
+use crate::machine::{self, ClientRuntime};
 use crate::target::{Endpoint, Target, TopologyKind};
-use crate::{AddressMap, ClientOptions, machine};
+use crate::{AddressMap, ClientOptions};
 
 /// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
 const QUEUE: usize = 1024;
+
+/// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is asked on it. After so long
+/// without a packet the system asks the other end whether it is there, and after so long without an acknowledgement of what
+/// was sent it ends the connection.
+const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why no connection could be had: certainly nothing was done by any request.
 #[derive(Debug, Clone)]
@@ -80,6 +87,8 @@ pub(crate) enum Proof {
 pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
+    /// For servers that may want the password or not: whether the last answer said that they do. `None` sends it always.
+    wants_password: Option<Arc<AtomicBool>>,
     database: u16,
     tls: Option<Secure>,
     address_map: AddressMap,
@@ -97,15 +106,23 @@ pub(crate) struct Dialer {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
+    /// Carries the connections.
+    pub(crate) runtime: ClientRuntime,
     commands: Arc<AtomicU64>,
 }
 
 impl Dialer {
     /// `tls` where the target asks for it.
-    pub(crate) fn new(target: &Target, options: &ClientOptions, tls: Option<Secure>) -> Self {
+    pub(crate) fn new(
+        target: &Target,
+        options: &ClientOptions,
+        tls: Option<Secure>,
+        runtime: &ClientRuntime,
+    ) -> Self {
         Dialer {
             username: target.username.clone(),
             password: target.password.clone(),
+            wants_password: None,
             database: target.database,
             tls,
             address_map: options.address_map.clone(),
@@ -118,16 +135,15 @@ impl Dialer {
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
+            runtime: runtime.clone(),
             commands: Arc::default(),
         }
     }
 
-    /// The same for sentinels, which have no databases; `with_password` for those that ask for one.
-    pub(crate) fn for_sentinels(&self, with_password: bool) -> Self {
-        let password = |text: &Option<String>| text.clone().filter(|_| with_password);
+    /// The same for one sentinel, which has no databases, and gets the password once it asks for one.
+    pub(crate) fn for_sentinel(&self) -> Self {
         Dialer {
-            username: password(&self.username),
-            password: password(&self.password),
+            wants_password: Some(Arc::default()),
             database: 0,
             restart_delay: None,
             replicas: None,
@@ -137,9 +153,43 @@ impl Dialer {
         }
     }
 
+    /// The user and the password to authenticate with, if any.
+    fn credentials(&self) -> Option<(Option<&str>, &str)> {
+        let wanted = self.wants_password.as_ref();
+        let password = self.password.as_deref()?;
+        wanted
+            .is_none_or(|wanted| wanted.load(Ordering::Relaxed))
+            .then_some((self.username.as_deref(), password))
+    }
+
+    /// Takes note of an answer by which a server wants the password after all, or has none; whether to dial once more because of it.
+    fn learns_from(&self, error: &DialError) -> bool {
+        let (Some(wanted), Some(_)) = (&self.wants_password, &self.password) else {
+            return false;
+        };
+        let wants = match error.code.as_deref() {
+            Some("NOAUTH") => true,
+            Some("ERR") if error.message.contains("without any password") => false,
+            _ => return false,
+        };
+        wanted.swap(wants, Ordering::Relaxed) != wants
+    }
+
     /// Commands written so far over every connection of this dialer.
     pub(crate) fn commands(&self) -> u64 {
         self.commands.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wire_over(
+        &self,
+        socket: Socket,
+    ) -> (Arc<Wire>, impl Future<Output = ()> + Send + 'static) {
+        let idle = IdleProbe {
+            quiet: LINK_TIMEOUT,
+            patience: self.response_timeout,
+            commands: Arc::clone(&self.commands),
+        };
+        Wire::new(socket, self.splits_bursts, idle)
     }
 
     pub(crate) fn count(&self, commands: u64) {
@@ -175,17 +225,25 @@ impl Dialer {
             error
         };
         let connect = async {
-            match (pushes, self.socket(to).await?) {
-                (None, socket) => self.set_up(socket, proof).await,
-                (Some(pushes), Socket::Tcp(stream)) => self.set_up_for_pushes(stream, pushes).await,
-                (Some(pushes), Socket::Tls(stream)) => {
-                    self.set_up_for_pushes(*stream, pushes).await
-                }
-                (Some(pushes), Socket::Unix(stream)) => {
-                    self.set_up_for_pushes(stream, pushes).await
-                }
-                (Some(pushes), Socket::Simulated(stream)) => {
-                    self.set_up_for_pushes(stream, pushes).await
+            loop {
+                let connected = match (pushes.clone(), self.socket(to).await?) {
+                    (None, socket) => self.set_up(socket, proof).await,
+                    (Some(pushes), Socket::Tcp(stream)) => {
+                        self.set_up_for_pushes(stream, pushes).await
+                    }
+                    (Some(pushes), Socket::Tls(stream)) => {
+                        self.set_up_for_pushes(*stream, pushes).await
+                    }
+                    (Some(pushes), Socket::Unix(stream)) => {
+                        self.set_up_for_pushes(stream, pushes).await
+                    }
+                    (Some(pushes), Socket::Simulated(stream)) => {
+                        self.set_up_for_pushes(stream, pushes).await
+                    }
+                };
+                match connected {
+                    Err(error) if self.learns_from(&error) => {}
+                    connected => return connected,
                 }
             }
         };
@@ -229,6 +287,7 @@ impl Dialer {
                 }
                 .map_err(io_error)?;
                 stream.set_nodelay(true).map_err(io_error)?;
+                watch_link(&stream).map_err(io_error)?;
                 match &self.tls {
                     None => Socket::Tcp(stream),
                     Some(tls) => Socket::Tls(Box::new(tls.handshake(host, stream).await?)),
@@ -240,12 +299,8 @@ impl Dialer {
     /// Who this is, for a connection that speaks RESP2.
     pub(super) fn greeting(&self) -> redis::Pipeline {
         let mut greeting = redis::pipe();
-        if let Some(password) = &self.password {
-            greeting.cmd("AUTH");
-            if let Some(username) = &self.username {
-                greeting.arg(username);
-            }
-            greeting.arg(password);
+        if let Some((username, password)) = self.credentials() {
+            greeting.cmd("AUTH").arg(username).arg(password);
         }
         if self.database != 0 {
             greeting.cmd("SELECT").arg(self.database);
@@ -287,7 +342,7 @@ impl Dialer {
                 let mut error = DialError::from(RedisError::from(error.clone()));
                 // Asked again with the same password, the server says the same again.
                 let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
-                error.fatal |= position == 0 && self.password.is_some() && !too_many;
+                error.fatal |= position == 0 && self.credentials().is_some() && !too_many;
                 return Err(error);
             }
         }
@@ -318,11 +373,11 @@ impl Dialer {
             .set_skip_set_lib_name()
             .set_db(i64::from(self.database))
             .set_protocol(ProtocolVersion::RESP3);
-        if let Some(password) = &self.password {
+        if let Some((username, password)) = self.credentials() {
             info = info.set_password(password);
-        }
-        if let Some(username) = &self.username {
-            info = info.set_username(username);
+            if let Some(username) = username {
+                info = info.set_username(username);
+            }
         }
         // Replies are timed by the caller's deadline; a second timer in the library would only cost.
         let config = AsyncConnectionConfig::new()
@@ -346,6 +401,19 @@ impl Dialer {
         }
         Ok(conn)
     }
+}
+
+/// Lets the system end a connection whose other end has gone without a word, also while it is idle.
+fn watch_link(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new()
+        .with_time(LINK_TIMEOUT)
+        .with_interval(LINK_TIMEOUT / 3)
+        .with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(LINK_TIMEOUT))?;
+    Ok(())
 }
 
 fn io_error(error: io::Error) -> DialError {

@@ -10,6 +10,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::time::sleep;
 
 use crate::clock::{Instant, timeout_at};
+use crate::machine::ClientRuntime;
 use crate::sync::Mutex;
 
 /// The result of a flight; `None` if its task was cut off (the runtime is shutting down).
@@ -23,8 +24,8 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         Flight(Mutex::new(None))
     }
 
-    /// Joins the task in flight, or starts one.
-    pub(crate) fn join<F>(&self, work: impl FnOnce() -> F) -> Joined<T>
+    /// Joins the task in flight, or starts one on the client's runtime.
+    pub(crate) fn join<F>(&self, runtime: &ClientRuntime, work: impl FnOnce() -> F) -> Joined<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -37,7 +38,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         let landed = Arc::new(AtomicBool::new(false));
         let guard = Landing(landed.clone());
         let work = work();
-        let task = crate::machine::spawn(async move {
+        let task = runtime.spawn(async move {
             let _guard = guard;
             work.await
         });
@@ -68,6 +69,7 @@ impl Refresh {
     /// not wait.
     pub(crate) fn join<S, F>(
         &self,
+        runtime: &ClientRuntime,
         owner: &Weak<S>,
         look: impl FnOnce(Arc<S>) -> F + Send + 'static,
     ) -> Joined<()>
@@ -75,7 +77,7 @@ impl Refresh {
         S: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        self.flight.join(|| {
+        self.flight.join(runtime, || {
             let (owner, hold_off) = (Weak::clone(owner), self.hold_off);
             let last_end = Arc::clone(&self.last_end);
             async move {
@@ -148,15 +150,17 @@ mod tests {
         };
         let owner = Arc::downgrade(&looks);
         let began = tokio::time::Instant::now();
-        let both = (refresh.join(&owner, look), refresh.join(&owner, look));
+        let runtime = ClientRuntime::current().expect("a runtime");
+        let join = || refresh.join(&runtime, &owner, look);
+        let both = (join(), join());
         tokio::join!(both.0, both.1);
         assert_eq!(looks.load(Ordering::SeqCst), 1);
         assert_eq!(began.elapsed(), Duration::from_millis(10));
         // The hold-off is by the real clock, which hardly moves while the runtime's is paused.
-        refresh.join(&owner, look).await;
+        join().await;
         assert_eq!(looks.load(Ordering::SeqCst), 2);
         assert!(began.elapsed() > Duration::from_millis(40), "not held off");
         drop(looks);
-        refresh.join(&owner, look).await;
+        join().await;
     }
 }

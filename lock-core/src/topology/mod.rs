@@ -40,6 +40,7 @@ use self::single::{Single, Voter};
 pub use self::slot::slot;
 use crate::ClientOptions;
 use crate::clock::Instant;
+use crate::machine::ClientRuntime;
 use crate::target::{Target, TopologyKind};
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
@@ -136,7 +137,6 @@ pub(crate) trait Route: Send + Sync {
         drive(self, request, deadline).await
     }
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
-    /// Must be called within a runtime.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
     }
@@ -180,34 +180,36 @@ pub(crate) struct Message {
 
 /// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).
 ///
-/// `tls` where the target asks for it. Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
+/// `tls` where the target asks for it; `runtime` carries what is connected. Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
 ///
 /// Boxed, so that connections are compiled in this crate and not with each user of it.
 pub(crate) fn connect<'a>(
     target: &'a Target,
     options: &'a ClientOptions,
     tls: Option<Secure>,
+    runtime: &'a ClientRuntime,
 ) -> BoxFuture<'a, Result<Vec<Arc<dyn Route>>, NodeError>> {
-    Box::pin(connect_to(target, options, tls))
+    Box::pin(connect_to(target, options, tls, runtime))
 }
 
 async fn connect_to(
     target: &Target,
     options: &ClientOptions,
     tls: Option<Secure>,
+    runtime: &ClientRuntime,
 ) -> Result<Vec<Arc<dyn Route>>, NodeError> {
     // A dial that takes all of its time has a moment left to say why.
     let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => {
-            masters(target, options, tls, deadline).await
+            masters(target, options, tls, runtime, deadline).await
         }
         TopologyKind::Sentinel => {
-            let sentinel = Sentinel::connect(target, options, tls, deadline).await?;
+            let sentinel = Sentinel::connect(target, options, tls, runtime, deadline).await?;
             Ok(vec![Arc::new(sentinel)])
         }
         TopologyKind::Cluster => {
-            let dialer = Arc::new(Dialer::new(target, options, tls));
+            let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
             let cluster = Cluster::connect(
                 target.endpoints.clone(),
                 dialer,
@@ -224,13 +226,14 @@ async fn masters(
     target: &Target,
     options: &ClientOptions,
     tls: Option<Secure>,
+    runtime: &ClientRuntime,
     deadline: Instant,
 ) -> Result<Vec<Arc<dyn Route>>, NodeError> {
     let several = target.shape == TopologyKind::Masters;
     let voters = Voter::all(target.endpoints.len());
     let singles: Vec<Arc<Single>> = (target.endpoints.iter().zip(voters))
         .map(|(endpoint, voter)| {
-            let mut dialer = Dialer::new(target, options, tls.clone());
+            let mut dialer = Dialer::new(target, options, tls.clone(), runtime);
             dialer.voter = several.then_some(voter);
             let way = target.pub_sub(options);
             Arc::new(Single::new(endpoint.clone(), Arc::new(dialer), way))

@@ -19,7 +19,9 @@ pub(crate) async fn listen(node: &Arc<Node>, tell: Tell) -> Result<AbortHandle, 
     match timeout(time, begin(dialer, node)).await {
         Ok(begun) => {
             let lines = begun?;
-            let task = crate::machine::spawn(async move { read(lines, &label, &*tell).await });
+            let task = dialer
+                .runtime
+                .spawn(async move { read(lines, &label, &*tell).await });
             Ok(task.abort_handle())
         }
         Err(_) => Err(late(time)),

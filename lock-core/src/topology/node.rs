@@ -95,7 +95,7 @@ impl Node {
         if let Some(conn) = line.alive() {
             return Ok(share.lease(conn));
         }
-        let flight = line.flight.join(|| {
+        let flight = line.flight.join(&self.dialer.runtime, || {
             let node = self.clone();
             async move { node.redial(purpose, index).await }
         });

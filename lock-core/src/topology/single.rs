@@ -19,7 +19,8 @@ impl Single {
         let node = Node::new(endpoint, dialer, Proof::Answers);
         // There is nobody else to ask.
         node.sightings.lock().count_elsewhere(0);
-        let channels = Channels::new(Arc::new(OneNode(node.clone())), way);
+        let places = Arc::new(OneNode(node.clone()));
+        let channels = Channels::new(places, way, &node.dialer.runtime);
         Single { node, channels }
     }
 

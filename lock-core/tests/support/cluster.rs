@@ -23,6 +23,23 @@ impl Cluster {
             "nodes.conf",
         ];
         let nodes: Vec<_> = (0..count).map(|_| Server::start(&arguments)).collect();
+        let cluster = Cluster { nodes };
+        cluster.form(masters);
+        cluster
+    }
+
+    /// Forgets the cluster and sets another one up on the same servers, whose epochs begin anew and whose slots lie the other way round.
+    pub fn form_anew(&mut self) {
+        for node in &self.nodes {
+            node.ok(&["FLUSHALL"]);
+            node.ok(&["CLUSTER", "RESET", "HARD"]);
+        }
+        self.nodes.reverse();
+        self.form(self.nodes.len());
+    }
+
+    fn form(&self, masters: usize) {
+        let (nodes, count) = (&self.nodes, self.nodes.len());
         for (index, node) in nodes.iter().enumerate() {
             node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
@@ -39,17 +56,17 @@ impl Cluster {
             nodes[0].ok(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
         }
         let known = format!("cluster_known_nodes:{count}\r\n");
-        for node in &nodes {
+        for node in nodes {
             node.wait_for(&["CLUSTER", "INFO"], |info| info.contains(&known));
         }
-        for (replica, master) in nodes.iter().skip(masters).zip(&nodes) {
+        for (replica, master) in nodes.iter().skip(masters).zip(nodes) {
             let id = master.ok(&["CLUSTER", "MYID"]);
             replica.wait_for(&["CLUSTER", "REPLICATE", &id], |answer| answer == "OK");
             replica.wait_for(&["INFO", "replication"], |info| {
                 info.contains("master_link_status:up")
             });
         }
-        for node in &nodes {
+        for node in nodes {
             node.wait_for(&["CLUSTER", "INFO"], |info| {
                 info.contains("cluster_state:ok")
             });
@@ -60,7 +77,6 @@ impl Cluster {
                     .all(|node| slots.lines().any(|line| line == node.port.to_string()))
             });
         }
-        Cluster { nodes }
     }
 
     /// Opens the migration of a slot: what is not on `from` any more is asked for at `to`.

@@ -63,6 +63,10 @@ pub(super) struct View {
 }
 
 impl View {
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// A newer configuration wins, and among equals the one that covers more.
     pub(super) fn rank(&self) -> (u64, bool, u32) {
         (self.epoch, self.serves, self.covered)

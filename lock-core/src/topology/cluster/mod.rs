@@ -59,7 +59,7 @@ impl Cluster {
             }
             way => way,
         };
-        let channels = Channels::new(state.clone(), way);
+        let channels = Channels::new(state.clone(), way, &state.dialer.runtime);
         Ok(Cluster { state, channels })
     }
 }
@@ -224,7 +224,7 @@ impl State {
     /// Reads the map anew, or joins the refresh under way.
     fn refresh(&self) -> Joined<()> {
         let read = |state: Arc<State>| async move { state.read_map().await };
-        self.refresh.join(&self.me, read)
+        self.refresh.join(&self.dialer.runtime, &self.me, read)
     }
 
     async fn read_map(&self) {
@@ -233,24 +233,28 @@ impl State {
         }
         let asked = self.witnesses();
         let answers = asked.iter().map(|node| self.ask(node)).collect();
-        let mut best: Option<View> = None;
+        let mut views: Vec<View> = Vec::new();
         let mut why_none = None;
-        hear(answers, GRACE, |answer| {
-            let view = match answer {
-                Ok(view) => view,
-                Err(why) => {
-                    why_none.get_or_insert(why);
-                    return Worth::Nothing;
-                }
-            };
-            if best.as_ref().is_none_or(|best| view.rank() > best.rank()) {
-                best = Some(view);
+        hear(answers, GRACE, |answer| match answer {
+            Ok(view) => {
+                views.push(view);
+                Worth::Good
             }
-            Worth::Good
+            Err(why) => {
+                why_none.get_or_insert(why);
+                Worth::Nothing
+            }
         })
         .await;
-        match best {
-            Some(view) => self.adopt(view),
+        let epochs: Vec<u64> = views.iter().map(View::epoch).collect();
+        match views.into_iter().max_by_key(View::rank) {
+            Some(view) => {
+                let agreeing = epochs
+                    .iter()
+                    .filter(|epoch| **epoch == view.epoch())
+                    .count();
+                self.adopt(view, agreeing > asked.len() / 2);
+            }
             None => *self.why_none.lock() = why_none,
         }
     }
@@ -295,12 +299,14 @@ impl State {
         Err(format!("{}: {why}", node.label))
     }
 
-    fn adopt(&self, view: View) {
+    /// Goes by a view from now on. `by_majority`: more than half of the nodes that were asked know its configuration.
+    fn adopt(&self, view: View, by_majority: bool) {
         let rank = view.rank();
         let old = self.map.read().clone();
-        // A node cut off from the others still knows an older configuration; it is no reason to go back while the
-        // masters of the newer one can be reached.
-        if rank.0 < old.rank.0 && old.masters.iter().any(|master| master.is_connected()) {
+        // A node cut off from the others still knows an older configuration, which is no reason to go back while the masters of the
+        // newer one can be reached. A cluster that was set up anew counts from 1 again, and then most nodes say so.
+        let older = rank.0 < old.rank.0 && !by_majority;
+        if older && old.masters.iter().any(|master| master.is_connected()) {
             return;
         }
         let masters: Vec<_> = view

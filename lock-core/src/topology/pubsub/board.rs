@@ -81,22 +81,32 @@ impl Board {
             self.places.misplaced();
             return;
         };
-        if self.homes.get(&channel.name) == Some(&node.endpoint) {
+        let endpoint = node.endpoint.clone();
+        if self.home_of(channel) == Some(&endpoint) {
             return;
         }
         self.evict(&channel.name);
-        let endpoint = node.endpoint.clone();
+        // A feed that has ended, though the board has not let go of it, is started anew.
+        self.feeds.retain(|_, (_, orders)| !orders.is_closed());
         let (id, feed) = self.feeds.entry(endpoint.clone()).or_insert_with(|| {
             let (orders, inbox) = unbounded_channel();
             self.started += 1;
             if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
-                crate::machine::spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
+                let runtime = node.dialer.runtime.clone();
+                runtime.spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
             }
             (self.started, orders)
         });
         channel.settle(*id);
         let _ = feed.send(FeedOrder::Add(channel.clone()));
         self.homes.insert(channel.name.clone(), endpoint);
+    }
+
+    /// Where a channel is subscribed, as long as somebody sees to it there.
+    fn home_of(&self, channel: &Channel) -> Option<&Endpoint> {
+        let home = self.homes.get(&channel.name)?;
+        let (_, orders) = self.feeds.get(home)?;
+        (!orders.is_closed()).then_some(home)
     }
 
     fn evict(&mut self, name: &str) {
@@ -135,7 +145,7 @@ impl Board {
         let homeless: Vec<_> = self
             .channels()
             .into_iter()
-            .filter(|channel| !self.homes.contains_key(&channel.name))
+            .filter(|channel| self.home_of(channel).is_none())
             .collect();
         for channel in homeless {
             self.place(&channel);

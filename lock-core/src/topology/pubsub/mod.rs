@@ -14,6 +14,7 @@ pub(crate) use self::channel::Heard;
 use self::channel::{Channel, Waiter};
 use super::{Reader, Tune, node::Node, slot};
 use crate::PubSub;
+use crate::machine::ClientRuntime;
 use crate::sync::Mutex;
 
 pub(crate) trait Places: Send + Sync {
@@ -42,35 +43,44 @@ pub(crate) struct Hub {
     places: Arc<dyn Places>,
     sharded: bool,
     registry: Registry,
+    runtime: ClientRuntime,
     board: Mutex<Option<UnboundedSender<Order>>>,
     closed: OnceLock<()>,
 }
 
 impl Hub {
     /// `sharded` subscribes with SSUBSCRIBE. Nothing happens before the first subscription.
-    pub(crate) fn new(places: Arc<dyn Places>, sharded: bool) -> Self {
+    pub(crate) fn new(places: Arc<dyn Places>, sharded: bool, runtime: &ClientRuntime) -> Self {
         Hub {
             places,
             sharded,
             registry: Registry::default(),
+            runtime: runtime.clone(),
             board: Mutex::new(None),
             closed: OnceLock::new(),
         }
     }
 
-    /// Joins the waiters of a channel; must be called within a runtime.
+    /// Joins the waiters of a channel.
     pub(crate) fn join(&self, key: &[u8], tune: Tune<'_>) -> Waiter {
         let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
         let mut registry = self.registry.lock();
-        let channel = match registry.get(name) {
-            Some(channel) => channel.clone(),
-            None => {
-                let channel = Arc::new(Channel::new(tune, slot(key)));
-                registry.insert(name.to_owned(), channel.clone());
-                self.tell(Order::New(channel.clone()));
-                channel
+        let known = registry.get(name).cloned();
+        let channel = known.clone().unwrap_or_else(|| {
+            let channel = Arc::new(Channel::new(tune, slot(key)));
+            registry.insert(name.to_owned(), channel.clone());
+            channel
+        });
+        let mut board = self.board.lock();
+        if let Some(orders) = board.as_ref().filter(|orders| !orders.is_closed()) {
+            if known.is_none() {
+                let _ = orders.send(Order::New(channel.clone()));
             }
-        };
+        } else if self.closed.get().is_none() {
+            // The first, or the one before ended with the runtime. It places every channel that it finds in the registry.
+            *board = Some(self.start_board());
+        }
+        drop(board);
         // Counted under the registry's lock, so that the sweep never takes a channel away from its next waiter.
         Waiter::join(channel)
     }
@@ -86,18 +96,11 @@ impl Hub {
         self.board.lock().take();
     }
 
-    fn tell(&self, order: Order) {
-        if self.closed.get().is_some() {
-            return;
-        }
-        let mut board = self.board.lock();
-        let orders = board.get_or_insert_with(|| {
-            let (orders, inbox) = unbounded_channel();
-            let task = Board::new(self.places.clone(), self.sharded, self.registry.clone());
-            crate::machine::spawn(task.run(inbox));
-            orders
-        });
-        let _ = orders.send(order);
+    fn start_board(&self) -> UnboundedSender<Order> {
+        let (orders, inbox) = unbounded_channel();
+        let board = Board::new(self.places.clone(), self.sharded, self.registry.clone());
+        self.runtime.spawn(board.run(inbox));
+        orders
     }
 }
 
@@ -116,15 +119,15 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// `Auto` is plain here: where more was known, it was decided before.
-    pub(crate) fn new(places: Arc<dyn Places>, way: PubSub) -> Self {
+    pub(crate) fn new(places: Arc<dyn Places>, way: PubSub, runtime: &ClientRuntime) -> Self {
         let both = way == PubSub::Both;
         Channels {
-            hub: Hub::new(Arc::clone(&places), way == PubSub::Sharded),
-            sharded: both.then(|| Hub::new(places, true)),
+            hub: Hub::new(Arc::clone(&places), way == PubSub::Sharded, runtime),
+            sharded: both.then(|| Hub::new(places, true, runtime)),
         }
     }
 
-    /// Joins the waiters of a channel; must be called within a runtime.
+    /// Joins the waiters of a channel.
     pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         Subscription {
             waiter: self.hub.join(key, tune),

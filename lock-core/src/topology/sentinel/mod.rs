@@ -14,6 +14,7 @@ use super::pubsub::{Channels, Hub};
 use super::{NodeError, Request, Route, Secure, Tune};
 use crate::ClientOptions;
 use crate::clock::{Instant, timeout_at};
+use crate::machine::ClientRuntime;
 use crate::target::{Target, addresses};
 
 /// Where a sentinel announces that another master was elected.
@@ -33,9 +34,10 @@ impl Sentinel {
         target: &Target,
         options: &ClientOptions,
         tls: Option<Secure>,
+        runtime: &ClientRuntime,
         deadline: Instant,
     ) -> Result<Self, NodeError> {
-        let dialer = Arc::new(Dialer::new(target, options, tls));
+        let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
         let witnesses: Vec<_> = target
             .endpoints
             .iter()
@@ -55,14 +57,14 @@ impl Sentinel {
         let announcements: Vec<_> = state
             .witnesses
             .iter()
-            .map(|witness| Hub::new(witness.clone(), false))
+            .map(|witness| Hub::new(witness.clone(), false, runtime))
             .collect();
         let watchers = announcements
             .iter()
             .map(|hub| watch_for_switch(hub, &state))
             .collect();
         Ok(Sentinel {
-            channels: Channels::new(state.clone(), target.pub_sub(options)),
+            channels: Channels::new(state.clone(), target.pub_sub(options), runtime),
             state,
             announcements,
             watchers,
@@ -73,8 +75,9 @@ impl Sentinel {
 /// Looks for the master at every announcement, and whenever announcements may have been missed.
 fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
     let mut announcements = hub.join(b"", Tune::Channel(SWITCHED));
+    let runtime = state.dialer.runtime.clone();
     let state = Arc::downgrade(state);
-    let watcher = crate::machine::spawn(async move {
+    let watcher = runtime.spawn(async move {
         loop {
             announcements.hint().await;
             let Some(state) = state.upgrade() else { return };

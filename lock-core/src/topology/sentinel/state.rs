@@ -1,5 +1,5 @@
 //! The sentinels, and the master that they name, proven by its own ROLE.
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::report::{Report, candidates};
 use crate::clock::Instant;
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::Endpoint;
-use crate::topology::dial::{DialError, Dialer, Proof};
+use crate::topology::dial::{Dialer, Proof};
 use crate::topology::flight::{Joined, Refresh, Worth, hear};
 use crate::topology::node::{Node, Purpose};
 use crate::topology::pubsub::Places;
@@ -73,7 +73,7 @@ impl State {
     /// Looks for the master, or joins the search under way.
     pub(super) fn search(&self) -> Joined<()> {
         let look = |state: Arc<State>| async move { state.look().await };
-        self.search.join(&self.me, look)
+        self.search.join(&self.dialer.runtime, &self.me, look)
     }
 
     async fn look(&self) {
@@ -211,58 +211,26 @@ impl Places for State {
     }
 }
 
-/// One sentinel. It is asked without a password until it wants one.
-pub(super) struct Witness {
-    open: Arc<Node>,
-    locked: Arc<Node>,
-    wants_password: AtomicBool,
-}
+/// One sentinel.
+pub(super) struct Witness(Arc<Node>);
 
 impl Witness {
     pub(super) fn new(endpoint: &Endpoint, dialer: &Dialer) -> Arc<Self> {
-        let node = |with_password| {
-            Node::new(
-                endpoint.clone(),
-                Arc::new(dialer.for_sentinels(with_password)),
-                Proof::Answers,
-            )
-        };
-        Arc::new(Witness {
-            open: node(false),
-            locked: node(true),
-            wants_password: AtomicBool::new(false),
-        })
-    }
-
-    fn node(&self) -> &Arc<Node> {
-        if self.wants_password.load(Ordering::Relaxed) {
-            &self.locked
-        } else {
-            &self.open
-        }
+        let dialer = Arc::new(dialer.for_sentinel());
+        Arc::new(Witness(Node::new(endpoint.clone(), dialer, Proof::Answers)))
     }
 
     /// What this sentinel says about the master `name`, or why there is nothing to be had.
     pub(super) async fn ask(&self, name: &str) -> Result<Report, String> {
-        let mut answer = self.ask_once(name).await;
-        if let Err(error) = &answer
-            && error.code.as_deref() == Some("NOAUTH")
-            && !self.wants_password.swap(true, Ordering::Relaxed)
-        {
-            answer = self.ask_once(name).await;
-        }
-        answer.map_err(|error| error.message)
-    }
-
-    async fn ask_once(&self, name: &str) -> Result<Report, DialError> {
-        let node = self.node();
+        let Witness(node) = self;
         let deadline = Instant::now() + node.dialer.connect_timeout;
-        let lease = node.dialled(Purpose::Command, deadline).await?;
+        let lease = node.dialled(Purpose::Command, deadline).await;
+        let lease = lease.map_err(|error| error.message)?;
         let mut pipe = redis::pipe();
         for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"] {
             pipe.cmd("SENTINEL").arg(question).arg(name);
         }
-        let failed = |why: String| DialError::new(format!("{}: {why}", node.label));
+        let failed = |why: String| format!("{}: {why}", node.label);
         let patience = node.dialer.response_timeout;
         let asked = timeout(patience, lease.conn.pipeline(&pipe, pipe.len()));
         let answers = match asked.await {
@@ -274,23 +242,19 @@ impl Witness {
         };
         match answers.first() {
             Some(Value::Nil) => Err(failed(format!("knows no master `{name}`"))),
-            Some(Value::ServerError(error)) => Err(DialError {
-                code: Some(error.code().to_owned()),
-                ..failed(error.to_string())
-            }),
+            Some(Value::ServerError(error)) => Err(failed(error.to_string())),
             _ => Report::read(&answers).ok_or_else(|| failed(format!("answered {answers:?}"))),
         }
     }
 
     pub(super) fn close(&self) {
-        self.open.close();
-        self.locked.close();
+        self.0.close();
     }
 }
 
 impl Places for Witness {
     fn place(&self, _: u16) -> Option<Arc<Node>> {
-        Some(self.node().clone())
+        Some(self.0.clone())
     }
     fn misplaced(&self) {}
 }

@@ -58,14 +58,35 @@ async fn a_killed_master_is_followed_by_its_replica() {
 async fn what_is_no_cluster_is_refused() {
     let server = Server::start(&[]);
     let url = format!("redis-cluster://127.0.0.1:{}", server.port);
-    let error = connect(&url.parse().unwrap(), &options(), None)
-        .await
-        .err()
-        .expect("no cluster");
+    let error = refused(&url).await;
     assert!(
         error.definite && error.message.contains("CLUSTER SLOTS"),
         "{error:?}"
     );
     let reason = "cluster support disabled";
     assert!(error.message.contains(reason), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
+    let mut cluster = Cluster::start(3, false);
+    // Its epoch is far above the next one's.
+    for _ in 0..20 {
+        cluster.nodes[0].call(&["CLUSTER", "BUMPEPOCH"]);
+        cluster.nodes[1].call(&["CLUSTER", "BUMPEPOCH"]);
+    }
+    let route = route(&cluster.url()).await;
+    eventually(&*route, &incr("a")).await;
+    cluster.form_anew();
+    let until = Instant::now() + support::PATIENCE;
+    let owner = &cluster.nodes[usize::from(slot(b"a")) * 3 / 16_384];
+    let owner = format!("127.0.0.1:{}", owner.port);
+    // Without a redirection, which would lead there too.
+    while route
+        .owner(&incr("a"))
+        .is_none_or(|node| *node.label != *owner)
+    {
+        assert!(Instant::now() < until, "the old map is still in use");
+        eventually(&*route, &incr("a")).await;
+    }
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     NodeError, Replicas, Request, Route, Script, Sent, Subscription, Tune, WaitFor, What, connect,
 };
-use crate::{ClientOptions, Target, clock::Instant};
+use crate::{ClientOptions, Target, clock::Instant, machine::ClientRuntime};
 
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
 
@@ -23,11 +23,18 @@ fn options() -> ClientOptions {
     }
 }
 
-async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
+async fn connect_to(url: &str) -> Result<Vec<Arc<dyn Route>>, NodeError> {
     let target: Target = url.parse().expect("a good URL");
-    connect(&target, &options(), None)
-        .await
-        .expect("a server answers")
+    let runtime = ClientRuntime::current().expect("a runtime");
+    connect(&target, &options(), None, &runtime).await
+}
+
+async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
+    connect_to(url).await.expect("a server answers")
+}
+
+async fn refused(url: &str) -> NodeError {
+    connect_to(url).await.err().expect("no server to serve")
 }
 
 async fn route(url: &str) -> Arc<dyn Route> {

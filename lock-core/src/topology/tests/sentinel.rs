@@ -80,10 +80,7 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
         &["--sentinel"],
     );
     let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
-    let error = connect(&url("other").parse().unwrap(), &options(), None)
-        .await
-        .err()
-        .expect("no such name");
+    let error = refused(&url("other")).await;
     assert!(
         error.definite && error.message.contains("knows no master `other`"),
         "{error:?}"
@@ -102,12 +99,46 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     );
     let url = url("m");
     sentinel.kill();
-    let error = connect(&url.parse().unwrap(), &options(), None)
-        .await
-        .err()
-        .expect("no sentinel");
+    let error = refused(&url).await;
     assert!(
         error.definite && error.message.contains("could not connect"),
         "{error:?}"
     );
+}
+
+/// A sentinel that wants a password, and was down when the client connected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_a_password_is_heard_once_it_is_back() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let text = |_| {
+        format!(
+            "sentinel monitor m 127.0.0.1 {} 1\nsentinel auth-pass m secret\nrequirepass secret\n",
+            server.port
+        )
+    };
+    let open = |_| text(0).replace("requirepass secret\n", "");
+    let other_sentinel = Server::start_with_file(open, &["--sentinel"]);
+    let mut down = Server::start_with_file(text, &["--sentinel"]);
+    down.kill();
+    let port = down.port;
+    let other = other_sentinel.port;
+    let url = format!("redis-sentinel://:secret@127.0.0.1:{other},127.0.0.1:{port}/m");
+    let route = route(&url).await;
+    assert!(down.restart());
+    let asked = redis::Client::open(format!("redis://:secret@127.0.0.1:{port}")).unwrap();
+    let mut asked = asked.get_multiplexed_async_connection().await.unwrap();
+    let until = Instant::now() + support::PATIENCE;
+    loop {
+        let list: String = (redis::cmd("CLIENT")
+            .arg("LIST")
+            .query_async(&mut asked)
+            .await)
+            .unwrap();
+        if list.contains(" sub=1 ") {
+            break;
+        }
+        assert!(Instant::now() < until, "nobody listens: {list}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(number(&eventually(&*route, &incr("k")).await), 1);
 }

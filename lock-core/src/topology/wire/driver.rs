@@ -4,14 +4,15 @@ use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use tokio::{io::ReadBuf, time::Sleep};
 
-use super::Wire;
 use super::frame::{BadReply, ReplyDecoder};
 use super::socket::ReadHalf;
+use super::{IdleProbe, Wire};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
@@ -30,7 +31,19 @@ pub(super) struct Driver {
     /// Has let the others have their turn before this write.
     waited: bool,
     timer: Option<Pin<Box<Sleep>>>,
+    line: Line,
+    /// When `line` is looked at again.
+    look_at_line: Instant,
+    idle: IdleProbe,
     wakers: Vec<Waker>,
+}
+
+/// What came over the connection since the driver last looked.
+enum Line {
+    Bytes,
+    Nothing,
+    /// Nothing, though PING was asked.
+    NothingToPing,
 }
 
 /// Ends the connection with its driver, also where its runtime drops it.
@@ -43,7 +56,7 @@ impl Drop for Ending {
 }
 
 impl Driver {
-    pub(super) fn new(wire: Arc<Wire>, reading: ReadHalf) -> Self {
+    pub(super) fn new(wire: Arc<Wire>, reading: ReadHalf, idle: IdleProbe) -> Self {
         Driver {
             wire,
             reading,
@@ -53,6 +66,9 @@ impl Driver {
             written: 0,
             waited: false,
             timer: None,
+            line: Line::Nothing,
+            look_at_line: Instant::now() + idle.quiet / 2,
+            idle,
             wakers: Vec::new(),
         }
     }
@@ -71,7 +87,9 @@ impl Driver {
         if let Poll::Ready(why) = self.poll_read(context) {
             return Poll::Ready(why);
         }
-        self.poll_time(context);
+        if let Poll::Ready(why) = self.poll_time(context) {
+            return Poll::Ready(why);
+        }
         self.poll_write(context)
     }
 
@@ -85,7 +103,7 @@ impl Driver {
                 Ok(()) if buffer.filled().is_empty() => {
                     return Poll::Ready("the server closed the connection".to_owned());
                 }
-                Ok(()) => {}
+                Ok(()) => self.line = Line::Bytes,
             }
             if let Err(bad) = self.deliver(buffer.filled()) {
                 return Poll::Ready(bad.to_string());
@@ -128,21 +146,22 @@ impl Driver {
         end
     }
 
-    /// Tells those whose deadline has passed, and sets the timer for the next.
-    fn poll_time(&mut self, context: &mut Context<'_>) {
+    /// Tells those whose deadline has passed, and sets the timer for the next; ready if the idle line leads nowhere.
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<String> {
         loop {
+            let now = Instant::now();
+            if self.look_at_line <= now && self.line_is_dead(now) {
+                return Poll::Ready(format!("no answer to PING within {:?}", self.idle.patience));
+            }
             let look_at = {
                 let mut queue = self.wire.queue.lock();
-                let now = Instant::now();
                 if queue.look_at.is_some_and(|at| at <= now) {
                     queue.sweep(now, &mut self.wakers);
                 }
-                queue.look_at
+                let look_at = queue.look_at.unwrap_or(self.look_at_line);
+                look_at.min(self.look_at_line)
             };
             self.wakers.drain(..).for_each(Waker::wake);
-            let Some(look_at) = look_at else {
-                return;
-            };
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(look_at.into())));
@@ -150,9 +169,29 @@ impl Driver {
                 timer.as_mut().reset(look_at.into());
             }
             if timer.as_mut().poll(context).is_pending() {
-                return;
+                return Poll::Pending;
             }
         }
+    }
+
+    /// Looks whether something came; asks PING where nothing did, and nobody waits for anything.
+    fn line_is_dead(&mut self, now: Instant) -> bool {
+        self.look_at_line = now + self.idle.quiet / 2;
+        self.line = match self.line {
+            Line::Bytes => Line::Nothing,
+            Line::NothingToPing => return true,
+            Line::Nothing => {
+                let mut queue = self.wire.queue.lock();
+                if !queue.owed.is_empty() {
+                    return false;
+                }
+                queue.ping();
+                self.idle.commands.fetch_add(1, Ordering::Relaxed);
+                self.look_at_line = now + self.idle.patience;
+                Line::NothingToPing
+            }
+        };
+        false
     }
 
     /// Writes what there is; ready if that cannot go on.

@@ -15,9 +15,9 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -37,6 +37,16 @@ pub(crate) enum NoReply {
     Silent,
     /// The connection ended before.
     Cut(Arc<str>),
+}
+
+/// How an idle line is kept open, and found to lead nowhere.
+pub(super) struct IdleProbe {
+    /// PING is asked after no longer a silence than this.
+    pub(super) quiet: Duration,
+    /// The connection ends if PING stays unanswered for so long.
+    pub(super) patience: Duration,
+    /// Counts the PINGs.
+    pub(super) commands: Arc<AtomicU64>,
 }
 
 /// One connection, as its users see it.
@@ -96,6 +106,7 @@ impl Wire {
     pub(super) fn new(
         socket: Socket,
         splits: bool,
+        idle: IdleProbe,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (reading, writing) = socket.split();
         let wire = Arc::new(Wire {
@@ -106,7 +117,7 @@ impl Wire {
                 ..Queue::default()
             }),
         });
-        let driver = Driver::new(Arc::clone(&wire), reading);
+        let driver = Driver::new(Arc::clone(&wire), reading, idle);
         (wire, driver.run())
     }
 
@@ -181,6 +192,14 @@ impl Queue {
         }
         self.owed.push_back(index);
         index
+    }
+
+    /// Asks PING on behalf of nobody.
+    fn ping(&mut self) {
+        self.out.extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
+        self.unsent += 1;
+        let index = self.place(1, None, Waker::noop().clone());
+        self.slots[index as usize].fate = Fate::Abandoned;
     }
 
     /// Hands the next reply to whom it is owed; false if nobody asked.

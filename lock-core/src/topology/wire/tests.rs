@@ -1,7 +1,7 @@
 //! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with what became of it.
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
@@ -43,14 +43,24 @@ fn expected(events: &[Event]) -> Vec<Ending> {
     endings
 }
 
+/// A connection that asks PING after `quiet`, and the server's end of it.
+async fn connection(quiet: Duration) -> (Arc<Wire>, impl Future<Output = ()> + Send, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap());
+    let stream = stream.await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    let idle = IdleProbe {
+        quiet,
+        patience: quiet,
+        commands: Arc::default(),
+    };
+    let (wire, driver) = Wire::new(Socket::Tcp(stream), false, idle);
+    (wire, driver, server)
+}
+
 /// What the calls come to if the server does this, in one write or each event by itself.
 async fn endings(events: &[Event], in_one_write: bool) -> Vec<Ending> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let stream = TcpStream::connect(listener.local_addr().unwrap())
-        .await
-        .unwrap();
-    let (mut server, _) = listener.accept().await.unwrap();
-    let (wire, driver) = Wire::new(Socket::Tcp(stream), false);
+    let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
     let driver = tokio::spawn(driver);
     let deadline = Instant::now() + Duration::from_millis(500);
     // Each call is a task of its own, which nothing wakes but its answer.
@@ -127,4 +137,22 @@ async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
         })
     });
     futures_util::future::join_all(runs).await;
+}
+
+#[tokio::test]
+async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
+    let (wire, driver, mut server) = connection(Duration::from_millis(50)).await;
+    let driver = tokio::spawn(driver);
+    let mut ping = [0; 14];
+    for _ in 0..3 {
+        server.read_exact(&mut ping).await.unwrap();
+        assert_eq!(&ping, b"*1\r\n$4\r\nPING\r\n");
+        assert!(!wire.has_ended());
+        server.write_all(b"+PONG\r\n").await.unwrap();
+    }
+    // The last one stays unanswered.
+    let patience = Duration::from_secs(20);
+    timeout(patience, driver).await.expect("it ends").unwrap();
+    let why = wire.queue.lock().end.clone().expect("it has ended");
+    assert!(why.starts_with("no answer to PING"), "{why}");
 }
