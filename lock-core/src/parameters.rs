@@ -11,9 +11,11 @@ pub(crate) struct Parameters {
     pub(crate) tls: TlsOptions,
     pub(crate) pub_sub: PubSub,
     pub(crate) replicas: Option<u32>,
+    pub(crate) sentinel_user: Option<String>,
+    pub(crate) sentinel_password: Option<String>,
 }
 
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 9] = [
     "tls-ca",
     "tls-cert",
     "tls-key",
@@ -21,6 +23,8 @@ const KNOWN: [&str; 7] = [
     "tls-insecure",
     "pubsub",
     "replicas",
+    "sentinel-user",
+    "sentinel-password",
 ];
 
 impl Parameters {
@@ -75,11 +79,16 @@ impl Parameters {
                     Ok(count) if count > 0 => read.replicas = Some(count),
                     _ => return refuse(value, "is no number of replicas: 1 or more is allowed"),
                 },
+                "sentinel-user" => read.sentinel_user = Some(value),
+                "sentinel-password" => read.sentinel_password = Some(value),
                 _ => unreachable!("{name} is known"),
             }
         }
         if read.tls.cert_file.is_some() != read.tls.key_file.is_some() {
             return bad("tls-cert and tls-key are given together".to_owned());
+        }
+        if read.sentinel_user.is_some() && read.sentinel_password.is_none() {
+            return bad("sentinel-user needs sentinel-password beside it");
         }
         Ok(read)
     }
@@ -105,13 +114,19 @@ impl fmt::Display for Parameters {
                 said(self.pub_sub != PubSub::Auto, self.pub_sub.name()),
             ),
             ("replicas", self.replicas.map(|count| count.to_string())),
+            ("sentinel-user", self.sentinel_user.clone()),
+            ("sentinel-password", self.sentinel_password.clone()),
         ];
         let given = values
             .into_iter()
             .filter_map(|(name, value)| value.map(|value| (name, value)));
         for (i, (name, value)) in given.enumerate() {
             let mark = if i == 0 { '?' } else { '&' };
-            write!(f, "{mark}{name}={}", encode(&value))?;
+            // A password is shown to nobody.
+            match name {
+                "sentinel-password" => write!(f, "{mark}{name}=***")?,
+                _ => write!(f, "{mark}{name}={}", encode(&value))?,
+            }
         }
         Ok(())
     }

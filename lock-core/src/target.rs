@@ -101,7 +101,8 @@ impl fmt::Display for Endpoint {
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
 /// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. An IPv6 address stands in
-/// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes; sentinels are asked without them first.
+/// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes. Sentinels get
+/// them too, once they ask for a password, unless the URL has `sentinel-password`.
 ///
 /// Each may end with settings, `?name=value&…`, that [`ClientOptions`] has too (and overrides):
 ///
@@ -112,6 +113,7 @@ impl fmt::Display for Endpoint {
 /// | `tls-server-name=NAME` | the servers' certificates are for this name, whatever their addresses are |
 /// | `tls-insecure=true` | trust every peer that answers |
 /// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
+/// | `sentinel-user=USER`, `sentinel-password=PASSWORD` | the sentinels have a user or a password of their own |
 /// | `replicas=N` | each master has so many replicas: see [`ClientOptions::replicas`] |
 ///
 /// ```
@@ -243,6 +245,9 @@ fn read(url: &str) -> Result<Target, Fault> {
         return refuse(twice.to_string(), "is given twice");
     }
     let (master_name, database) = path_parts(shape, path)?;
+    if parameters.sentinel_password.is_some() && shape != TopologyKind::Sentinel {
+        return bad("sentinel-password belongs to redis-sentinel:// and rediss-sentinel://");
+    }
     let (username, password) = credentials;
     Ok(Target {
         shape,
@@ -277,11 +282,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL that has an `@` no part is repeated, since any may be of a password that is written wrongly.
+    /// Of a URL that has an `@` or the word `password` no part is repeated, since any may be of a password that is written wrongly.
     fn message(self, url: &str) -> String {
         let Fault { part, says } = self;
         match part {
-            _ if url.contains('@') && !says.contains(ENCODED) => {
+            _ if (url.contains('@') || url.contains("password")) && !says.contains(ENCODED) => {
                 let what = part.map_or(says.clone(), |_| format!("a part of the URL {says}"));
                 format!("{what}; {ENCODED}, and no part of such a URL is shown here")
             }
@@ -506,7 +511,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` it repeats nothing.
+/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or the word `password` it repeats nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

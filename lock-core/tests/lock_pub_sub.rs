@@ -50,6 +50,21 @@ async fn woken<F: Future<Output = ()>>(
     assert_eq!(released.expect("held"), Released::Freed);
 }
 
+/// Servers before 6.0 and some proxies know no HELLO: subscriptions speak RESP2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_hello_waiters_are_woken() {
+    let server = Server::start(&["--rename-command", "HELLO", ""]);
+    server.ok(&[
+        "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all",
+    ]);
+    let url = format!("redis://app:secret@127.0.0.1:{}/3", server.port);
+    let holder = lock(&url, PubSub::Auto, Kind::Reentrant).await;
+    let waiter = lock(&url, PubSub::Auto, Kind::Reentrant).await;
+    let guard = holder.acquire_with(how()).await.expect("free");
+    let release = async || assert_eq!(guard.release().await.expect("held"), Released::Freed);
+    woken(&server, &waiter, &["NUMSUB"], release).await;
+}
+
 fn listens(way: PubSub) -> &'static [&'static str] {
     match way {
         PubSub::Plain => &["NUMSUB"],

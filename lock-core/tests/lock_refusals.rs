@@ -422,6 +422,36 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
     }
 }
 
+/// A script that runs at the server refuses everything else, also the first words of a connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_busy_while_a_client_connects_is_waited_for() {
+    let server = Server::start(&["--lua-time-limit", "20"]);
+    let address = server.address();
+    let script = std::thread::spawn(move || {
+        redis_call(address)(&["EVAL", "while true do end", "0"]);
+    });
+    server.wait_for(&["PING"], |answer| answer.starts_with("-BUSY"));
+    let url = format!("{}/1", server.url());
+    let connecting = tokio::spawn(async move {
+        let options = ClientOptions::default().connect_timeout(PATIENCE);
+        Client::connect(&url.parse().expect("a good URL"), options).await
+    });
+    // It has asked, and was refused.
+    server.wait_for(&["PING"], |answer| answer.starts_with("-BUSY"));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!connecting.is_finished(), "it does not wait");
+    server.ok(&["SCRIPT", "KILL"]);
+    let client = connecting.await.expect("no panic").expect("it answers");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    lock.acquire()
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+    script.join().expect("no panic");
+}
+
 /// Sends one command over a connection of its own and waits for the first byte of the answer.
 fn redis_call(address: std::net::SocketAddr) -> impl FnMut(&[&str]) {
     use std::io::{Read, Write};

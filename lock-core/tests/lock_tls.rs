@@ -56,13 +56,9 @@ async fn locks_and_wakes(url: &str, kind: Kind, servers: &[(&Server, u16)], expe
             for line in &ours {
                 assert!(line.contains(&address) && line.contains(expected), "{line}");
             }
-            // Subscriptions speak RESP3, so that a message is never taken for a reply.
-            let subscribed = |line: &&&str| line.contains("sub=1 ");
-            let channels: Vec<_> = ours.iter().filter(subscribed).collect();
-            assert!(!channels.is_empty(), "{list}");
             assert!(
-                channels.iter().all(|line| line.contains("resp=3")),
-                "{channels:?}"
+                ours.iter().any(|line| line.contains("sub=1 ")),
+                "nobody listens: {list}"
             );
         }
         assert_eq!(guard.release().await.expect("held"), Released::Freed);

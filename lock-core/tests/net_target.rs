@@ -56,6 +56,8 @@ fn passwords_are_never_shown() {
         "redis://bob:s3cr%40t@h:1/2",
         "redis://bob:s3cr@t@h",
         "redis+unix://:s3cr@/x",
+        "redis-sentinel://h/m?sentinel-password=s3cr%40t",
+        "redis-sentinel://:s3cr@h/m?replicas=1&sentinel-user=u&sentinel-password=s3cr",
     ] {
         let target = parse(url);
         for shown in [
@@ -72,6 +74,9 @@ fn passwords_are_never_shown() {
         "redis://bob:s3cr@h:x",
         "redis://bob:s3cr@",
         "redis://bob:s3cr@h/x",
+        "redis://h?sentinel-password=s3cr",
+        "redis-sentinel://h/m?sentinel-passwords3cr",
+        "redis-sentinel://h/m?replicas=0s3cr&sentinel-password=s3cr",
     ] {
         assert!(!refused(url).contains("s3cr"), "{}", refused(url));
     }
@@ -169,6 +174,8 @@ fn a_bad_url_says_what_is_allowed() {
         ("redis://bob@h", "password"),
         ("redis://bob:%4@h", "percent"),
         ("redis://h?db=1", "pubsub"),
+        ("redis://h?sentinel-password=x", "redis-sentinel://"),
+        ("redis-sentinel://h/m?sentinel-user=x", "beside it"),
         ("redis://h?pubsub", "name=value"),
         ("redis://h?pubsub=", "no value"),
         ("redis://h?pubsub=loud", "plain, sharded or both"),

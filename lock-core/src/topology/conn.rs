@@ -1,10 +1,9 @@
 //! A connection that knows when it is dead and finds out when it is silent.
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::{task::AbortHandle, time::timeout};
 
 use super::Request;
@@ -19,8 +18,7 @@ const DRIVER_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
-    carrier: Carrier,
-    dead: Arc<AtomicBool>,
+    wire: Arc<Wire>,
     probing: AtomicBool,
     driver: AbortHandle,
     dialer: Arc<Dialer>,
@@ -28,43 +26,13 @@ pub(crate) struct Conn {
     vote: OnceLock<Vote>,
 }
 
-enum Carrier {
-    /// Requests and their replies.
-    Wire(Arc<Wire>),
-    /// RESP3 with pushes; the client library knows what is a push and what a reply.
-    Pushes(MultiplexedConnection),
-}
-
 impl Conn {
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
         let (wire, driver) = dialer.wire_over(socket);
-        Self::start(Carrier::Wire(wire), driver, dialer)
-    }
-
-    pub(super) fn for_pushes(
-        mux: MultiplexedConnection,
-        driver: impl Future<Output = ()> + Send + 'static,
-        dialer: Arc<Dialer>,
-    ) -> Arc<Self> {
-        Self::start(Carrier::Pushes(mux), driver, dialer)
-    }
-
-    fn start(
-        carrier: Carrier,
-        driver: impl Future<Output = ()> + Send + 'static,
-        dialer: Arc<Dialer>,
-    ) -> Arc<Self> {
-        let dead = Arc::new(AtomicBool::new(false));
-        let flag = dead.clone();
-        let driver = dialer.runtime.spawn(async move {
-            driver.await;
-            flag.store(true, Ordering::Release);
-        });
         Arc::new(Conn {
-            carrier,
-            dead,
+            wire,
             probing: AtomicBool::new(false),
-            driver: driver.abort_handle(),
+            driver: dialer.runtime.spawn(driver).abort_handle(),
             dialer,
             grants_from: OnceLock::new(),
             vote: OnceLock::new(),
@@ -90,18 +58,12 @@ impl Conn {
 
     /// Whether nothing can come of another request on this connection.
     pub(crate) fn is_dead(&self) -> bool {
-        match &self.carrier {
-            Carrier::Wire(wire) => wire.has_ended(),
-            Carrier::Pushes(_) => self.dead.load(Ordering::Acquire),
-        }
+        self.wire.has_ended()
     }
 
     /// Closes the connection; requests in flight end at once, their answers are lost.
     pub(crate) fn kill(&self) {
-        self.dead.store(true, Ordering::Release);
-        if let Carrier::Wire(wire) = &self.carrier {
-            wire.end("the connection was given up");
-        }
+        self.wire.end("the connection was given up");
         self.driver.abort();
     }
 
@@ -113,44 +75,30 @@ impl Conn {
         native: Option<CompareAndDelete>,
         deadline: Instant,
     ) -> Result<Value, NoReply> {
-        match &self.carrier {
-            Carrier::Wire(wire) => {
-                let write = |out: &mut Vec<u8>| {
-                    let replies = request.write_as(native, out);
-                    self.dialer.count(replies.into());
-                    replies
-                };
-                let asked = wire.ask(write, Some(deadline.std()), request.leaves_at_once);
-                let replies = if self.dialer.runtime.is_current() {
-                    asked.await
-                } else {
-                    // The driver, which keeps the deadlines, waits for a runtime that the caller's does not drive.
-                    let limit = timeout_at(deadline + DRIVER_GRACE, asked).await;
-                    limit.unwrap_or(Err(NoReply::Silent))
-                };
-                match replies? {
-                    Replies::One(value) => Ok(value),
-                    Replies::All(values) => Ok(native::answer(&values)),
-                }
-            }
-            Carrier::Pushes(_) => Err(NoReply::Cut("it carries subscriptions only".into())),
+        let write = |out: &mut Vec<u8>| {
+            let replies = request.write_as(native, out);
+            self.dialer.count(replies.into());
+            replies
+        };
+        let asked = (self.wire).ask(write, Some(deadline.std()), request.leaves_at_once);
+        let replies = if self.dialer.runtime.is_current() {
+            asked.await
+        } else {
+            // The driver, which keeps the deadlines, waits for a runtime that the caller's does not drive.
+            let limit = timeout_at(deadline + DRIVER_GRACE, asked).await;
+            limit.unwrap_or(Err(NoReply::Silent))
+        };
+        match replies? {
+            Replies::One(value) => Ok(value),
+            Replies::All(values) => Ok(native::answer(&values)),
         }
     }
 
     /// Sends one command. A server's error is a value here.
     pub(crate) async fn command(&self, command: &Cmd) -> RedisResult<Value> {
-        match &self.carrier {
-            Carrier::Wire(_) => {
-                let bytes = command.get_packed_command();
-                let mut values = self.packed(&bytes, 1, false).await?;
-                Ok(values.pop().unwrap_or_default())
-            }
-            Carrier::Pushes(mux) => {
-                self.dialer.count(1);
-                let answer = mux.clone().send_packed_command(command).await;
-                self.noted(answer)
-            }
-        }
+        let bytes = command.get_packed_command();
+        let mut values = self.packed(&bytes, 1, false).await?;
+        Ok(values.pop().unwrap_or_default())
     }
 
     /// Sends `count` commands in one write, so that nothing of anybody else comes between them.
@@ -159,17 +107,8 @@ impl Conn {
         commands: &Pipeline,
         count: usize,
     ) -> RedisResult<Vec<Value>> {
-        match &self.carrier {
-            Carrier::Wire(_) => {
-                self.packed(&commands.get_packed_pipeline(), count, false)
-                    .await
-            }
-            Carrier::Pushes(mux) => {
-                self.dialer.count(count as u64);
-                let answers = mux.clone().send_packed_commands(commands, 0, count).await;
-                self.noted(answers)
-            }
-        }
+        self.packed(&commands.get_packed_pipeline(), count, false)
+            .await
     }
 
     /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's own task.
@@ -179,31 +118,19 @@ impl Conn {
         count: usize,
         at_once: bool,
     ) -> RedisResult<Vec<Value>> {
-        let Carrier::Wire(wire) = &self.carrier else {
-            return Err(closed("it carries subscriptions only"));
-        };
         self.dialer.count(count as u64);
         let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
         let write = |out: &mut Vec<u8>| {
             out.extend_from_slice(bytes);
             replies
         };
-        let answer = wire.ask(write, None, at_once);
+        let answer = self.wire.ask(write, None, at_once);
         match answer.await {
             Ok(Replies::One(value)) => Ok(vec![value]),
             Ok(Replies::All(values)) => Ok(values),
             Err(NoReply::Silent) => Err(closed("no answer in time")),
             Err(NoReply::Cut(why)) => Err(closed(&why)),
         }
-    }
-
-    fn noted<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
-        if let Err(error) = &answer
-            && error.is_unrecoverable_error()
-        {
-            self.dead.store(true, Ordering::Release);
-        }
-        answer
     }
 
     /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for `patience` too.

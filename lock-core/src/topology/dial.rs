@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::{
-    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, aio,
-};
+use redis::{Pipeline, RedisError, Value};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::attempt::MAX_CLIENTS;
 use super::conn::Conn;
 use super::info_field;
+use super::pubsub::Subscriber;
 use super::secure::Secure;
 use super::single::Voter;
 use super::wire::{IdleProbe, Socket, Wire};
@@ -26,13 +23,13 @@ use crate::machine::{self, ClientRuntime};
 use crate::target::{Endpoint, Target, TopologyKind};
 use crate::{AddressMap, ClientOptions};
 
-/// Subscriptions that may wait in a connection's queue; the library's 50 would make hundreds of them lose their order.
-const QUEUE: usize = 1024;
-
 /// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is asked on it. After so long
 /// without a packet the system asks the other end whether it is there, and after so long without an acknowledgement of what
 /// was sent it ends the connection.
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Between two questions whether a server that is busy with a script is so still.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why no connection could be had: certainly nothing was done by any request.
 #[derive(Debug, Clone)]
@@ -140,9 +137,16 @@ impl Dialer {
         }
     }
 
-    /// The same for one sentinel, which has no databases, and gets the password once it asks for one.
-    pub(crate) fn for_sentinel(&self) -> Self {
+    /// The same for one sentinel of a target. It has no databases, and gets a password once it asks for one: that of the sentinels, or the
+    /// data nodes' where they have none of their own.
+    pub(crate) fn for_sentinel(&self, target: &Target) -> Self {
+        let own = target.parameters.sentinel_password.is_some();
+        let parameters = own.then_some(&target.parameters);
+        let user = parameters.map_or(&self.username, |own| &own.sentinel_user);
+        let password = parameters.map_or(&self.password, |own| &own.sentinel_password);
         Dialer {
+            username: user.clone(),
+            password: password.clone(),
             wants_password: Some(Arc::default()),
             database: 0,
             restart_delay: None,
@@ -202,63 +206,58 @@ impl Dialer {
         to: &Endpoint,
         proof: Proof,
     ) -> Result<Arc<Conn>, DialError> {
-        self.bounded(to, proof, None).await
+        self.bounded(to, |socket| self.set_up(socket, proof)).await
     }
 
-    /// Connects for subscriptions: RESP3, pushes to `pushes`, which closes when the connection is lost.
-    pub(crate) async fn dial_for_pushes(
-        self: &Arc<Self>,
+    /// Connects for subscriptions; never takes longer than the connect timeout.
+    pub(super) async fn dial_for_subscriptions(
+        &self,
         to: &Endpoint,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> Result<Arc<Conn>, DialError> {
-        self.bounded(to, Proof::Answers, Some(pushes)).await
+    ) -> Result<Subscriber, DialError> {
+        self.bounded(to, |socket| self.set_up_for_subscriptions(socket))
+            .await
     }
 
-    async fn bounded(
-        self: &Arc<Self>,
+    async fn bounded<T, F>(
+        &self,
         to: &Endpoint,
-        proof: Proof,
-        pushes: Option<UnboundedSender<PushInfo>>,
-    ) -> Result<Arc<Conn>, DialError> {
+        set_up: impl Fn(Socket) -> F,
+    ) -> Result<T, DialError>
+    where
+        F: Future<Output = Result<T, DialError>>,
+    {
         let failed = |mut error: DialError| {
             error.message = format!("could not connect to {to}: {}", error.message);
             error
         };
+        let mut busy = None;
         let connect = async {
             loop {
-                let connected = match (pushes.clone(), self.socket(to).await?) {
-                    (None, socket) => self.set_up(socket, proof).await,
-                    (Some(pushes), Socket::Tcp(stream)) => {
-                        self.set_up_for_pushes(stream, pushes).await
-                    }
-                    (Some(pushes), Socket::Tls(stream)) => {
-                        self.set_up_for_pushes(*stream, pushes).await
-                    }
-                    (Some(pushes), Socket::Unix(stream)) => {
-                        self.set_up_for_pushes(stream, pushes).await
-                    }
-                    (Some(pushes), Socket::Simulated(stream)) => {
-                        self.set_up_for_pushes(stream, pushes).await
-                    }
-                };
-                match connected {
+                match set_up(self.socket(to).await?).await {
                     Err(error) if self.learns_from(&error) => {}
+                    // A script runs there, and ends.
+                    Err(error) if error.code.as_deref() == Some("BUSY") => {
+                        busy = Some(error);
+                        sleep(BUSY_PAUSE).await;
+                    }
                     connected => return connected,
                 }
             }
         };
         match timeout(self.connect_timeout, connect).await {
             Ok(connected) => connected.map_err(failed),
-            Err(_) => Err(failed(DialError::new(format!(
-                "no answer within {:?}{}",
-                self.connect_timeout,
-                // A plain port takes the first half of a handshake for a command that has not ended.
-                if self.tls.is_some() {
-                    "; does it speak TLS?"
-                } else {
-                    ""
-                }
-            )))),
+            Err(_) => Err(failed(busy.unwrap_or_else(|| {
+                DialError::new(format!(
+                    "no answer within {:?}{}",
+                    self.connect_timeout,
+                    // A plain port takes the first half of a handshake for a command that has not ended.
+                    if self.tls.is_some() {
+                        "; does it speak TLS?"
+                    } else {
+                        ""
+                    }
+                ))
+            }))),
         }
     }
 
@@ -296,8 +295,8 @@ impl Dialer {
         })
     }
 
-    /// Who this is, for a connection that speaks RESP2.
-    pub(super) fn greeting(&self) -> redis::Pipeline {
+    /// Who this is: user and password, database, name.
+    pub(super) fn greeting(&self) -> Pipeline {
         let mut greeting = redis::pipe();
         if let Some((username, password)) = self.credentials() {
             greeting.cmd("AUTH").arg(username).arg(password);
@@ -319,33 +318,20 @@ impl Dialer {
     ) -> Result<Arc<Conn>, DialError> {
         let conn = Conn::over(socket, self.clone());
         let mut greeting = self.greeting();
-        let named = self.client_name.as_ref().map(|_| greeting.len() - 1);
         let asks = self.restart_delay.is_some() || self.voter.is_some();
         if asks {
             greeting.cmd("INFO").arg("server");
         }
         let asked = asks.then(|| greeting.len() - 1);
-        // A user that may not ask cannot be told which server it is.
-        let may_fail = |at| Some(at) == named || Some(at) == asked && self.restart_delay.is_none();
         greeting.cmd(if proof == Proof::IsMaster {
             "ROLE"
         } else {
             "PING"
         });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
-        for (position, answer) in answers.iter().enumerate() {
-            // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
-            if let Value::ServerError(error) = answer
-                && !may_fail(position)
-                && (error.code() != "LOADING" || position + 1 < answers.len())
-            {
-                let mut error = DialError::from(RedisError::from(error.clone()));
-                // Asked again with the same password, the server says the same again.
-                let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
-                error.fatal |= position == 0 && self.credentials().is_some() && !too_many;
-                return Err(error);
-            }
-        }
+        // A user that may not ask cannot be told which server it is.
+        let optional = asked.filter(|_| self.restart_delay.is_none());
+        self.check_greeting(&answers, optional)?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
             conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
@@ -361,45 +347,41 @@ impl Dialer {
         Ok(conn)
     }
 
-    async fn set_up_for_pushes<S>(
-        self: &Arc<Self>,
-        stream: S,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> Result<Arc<Conn>, DialError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut info = RedisConnectionInfo::default()
-            .set_skip_set_lib_name()
-            .set_db(i64::from(self.database))
-            .set_protocol(ProtocolVersion::RESP3);
-        if let Some((username, password)) = self.credentials() {
-            info = info.set_password(password);
-            if let Some(username) = username {
-                info = info.set_username(username);
+    async fn set_up_for_subscriptions(&self, socket: Socket) -> Result<Subscriber, DialError> {
+        let mut connection = Subscriber::new(socket);
+        let mut greeting = self.greeting();
+        greeting.cmd("PING");
+        self.count(greeting.len() as u64);
+        let written = connection.write(&greeting.get_packed_pipeline()).await;
+        written.map_err(io_error)?;
+        let mut answers = Vec::new();
+        while answers.len() < greeting.len() {
+            answers.push(connection.next().await.map_err(io_error)?);
+        }
+        self.check_greeting(&answers, None)?;
+        Ok(connection)
+    }
+
+    /// Refuses a connection whose greeting was refused, but for what is `optional` in it.
+    fn check_greeting(&self, answers: &[Value], optional: Option<usize>) -> Result<(), DialError> {
+        let authenticates = self.credentials().is_some();
+        // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
+        let before_name = usize::from(authenticates) + usize::from(self.database != 0);
+        let named = self.client_name.as_ref().map(|_| before_name);
+        for (position, answer) in answers.iter().enumerate() {
+            let last = position + 1 == answers.len();
+            if let Value::ServerError(error) = answer
+                && ![optional, named].contains(&Some(position))
+                && !(last && ["LOADING", "BUSY"].contains(&error.code()))
+            {
+                let mut error = DialError::from(RedisError::from(error.clone()));
+                // Asked again with the same password, the server says the same again.
+                let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
+                error.fatal |= position == 0 && authenticates && !too_many;
+                return Err(error);
             }
         }
-        // Replies are timed by the caller's deadline; a second timer in the library would only cost.
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(pushes);
-        self.count(1 + u64::from(self.database != 0));
-        let (mux, driver) =
-            aio::MultiplexedConnection::new_with_config(&info, stream, config).await?;
-        let conn = Conn::for_pushes(mux, driver, self.clone());
-        let mut greeting = redis::pipe();
-        if let Some(name) = &self.client_name {
-            greeting.cmd("CLIENT").arg("SETNAME").arg(name);
-        }
-        greeting.cmd("PING");
-        let mut answers = conn.pipeline(&greeting, greeting.len()).await?;
-        if let Some(Value::ServerError(error)) = answers.pop()
-            && error.code() != "LOADING"
-        {
-            return Err(RedisError::from(error).into());
-        }
-        Ok(conn)
+        Ok(())
     }
 }
 
@@ -451,9 +433,7 @@ fn is_master(role: Option<&Value>) -> Result<(), DialError> {
             ),
             _ => Err(DialError::new("ROLE was answered without a role")),
         },
-        Some(Value::ServerError(error)) => {
-            refused(error.code(), "the server is loading its data".to_owned())
-        }
+        Some(Value::ServerError(error)) => refused(error.code(), error.to_string()),
         _ => Err(DialError::new("ROLE was not answered")),
     }
 }

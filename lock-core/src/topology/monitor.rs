@@ -1,13 +1,13 @@
 //! A server's MONITOR: the commands that it runs, those that scripts call among them.
 use std::{sync::Arc, time::Duration};
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::dial::{DialError, Dialer};
 use super::node::Node;
-use super::wire::Socket;
+use super::wire::ByteStream;
 use crate::diagnostics::Monitored;
 
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;
@@ -32,19 +32,10 @@ fn late(time: Duration) -> DialError {
     DialError::new(format!("no answer to MONITOR within {time:?}"))
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-type Lines = BufReader<Box<dyn Stream>>;
+type Lines = BufReader<Box<dyn ByteStream>>;
 
 async fn begin(dialer: &Dialer, node: &Node) -> Result<Lines, DialError> {
-    let stream: Box<dyn Stream> = match dialer.socket(&node.endpoint).await? {
-        Socket::Tcp(stream) => Box::new(stream),
-        Socket::Tls(stream) => stream,
-        Socket::Unix(stream) => Box::new(stream),
-        Socket::Simulated(stream) => Box::new(stream),
-    };
-    let mut lines = BufReader::new(stream);
+    let mut lines = BufReader::new(dialer.socket(&node.endpoint).await?.boxed());
     let mut greeting = dialer.greeting();
     greeting.cmd("MONITOR");
     let io = |error: std::io::Error| DialError::new(error.to_string());

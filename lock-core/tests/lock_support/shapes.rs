@@ -86,8 +86,13 @@ impl Deployed {
 
     /// A name that this master decides over.
     pub fn name_at(&self, master: usize) -> String {
+        self.name_of("n", master)
+    }
+
+    /// As `name_at`, of names that begin with `word`.
+    pub fn name_of(&self, word: &str, master: usize) -> String {
         (0..)
-            .map(|number| format!("n{number}"))
+            .map(|number| format!("{word}{number}"))
             .find(|name| self.deciders(name).contains(&master))
             .expect("numbers do not end")
     }

@@ -1,14 +1,13 @@
 //! One node's pub/sub connection: acknowledgements and messages, and a new dial whenever it is lost.
-use std::{collections::HashMap, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, poll, stream::FuturesUnordered};
-use redis::{PushInfo, PushKind, RedisResult, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use redis::{Pipeline, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::{Order, channel::Channel};
+use super::{Order, Subscriber, channel::Channel};
 use crate::clock::Instant;
-use crate::topology::{Message, conn::Conn, node::Node};
+use crate::topology::{Message, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
@@ -27,10 +26,6 @@ struct Member {
 }
 
 /// The channels that are subscribed at one node.
-///
-/// Only pushes are believed: when the server itself ends a sharded subscription, its message takes the place of a
-/// reply in the client library, and from then on replies on this connection may be off by one. Therefore nothing but
-/// subscriptions and PING is ever sent here, and a reply says no more than that the server is there, or unwilling.
 pub(super) struct Feed {
     id: u64,
     node: Arc<Node>,
@@ -40,8 +35,10 @@ pub(super) struct Feed {
 }
 
 struct Live {
-    conn: Arc<Conn>,
-    replies: FuturesUnordered<BoxFuture<'static, RedisResult<Value>>>,
+    connection: Subscriber,
+    node: Arc<Node>,
+    /// What is to be written next.
+    commands: Pipeline,
     /// Since when something is expected and nothing was heard.
     expecting: Option<Instant>,
     heard: Instant,
@@ -67,17 +64,16 @@ impl Feed {
     pub(super) async fn run(mut self, mut orders: UnboundedReceiver<FeedOrder>) {
         let mut pause = BACK_OFF.0;
         loop {
-            let (pushes, inbox) = unbounded_channel();
             let dialled = {
                 let node = self.node.clone();
-                let dial = async move { node.dialer.dial_for_pushes(&node.endpoint, pushes).await };
+                let dial = async move { node.dialer.dial_for_subscriptions(&node.endpoint).await };
                 self.meanwhile(&mut orders, dial).await
             };
             match dialled {
                 None => return,
-                Some(Ok(conn)) => {
+                Some(Ok(connection)) => {
                     pause = BACK_OFF.0;
-                    if self.serve(conn, inbox, &mut orders).await {
+                    if self.serve(connection, &mut orders).await {
                         return;
                     }
                 }
@@ -119,13 +115,13 @@ impl Feed {
     /// Serves one connection to its end. True if the board let go of the feed.
     async fn serve(
         &mut self,
-        conn: Arc<Conn>,
-        mut pushes: UnboundedReceiver<PushInfo>,
+        connection: Subscriber,
         orders: &mut UnboundedReceiver<FeedOrder>,
     ) -> bool {
         let mut live = Live {
-            conn,
-            replies: FuturesUnordered::new(),
+            connection,
+            node: self.node.clone(),
+            commands: Pipeline::new(),
             expecting: None,
             heard: Instant::now(),
         };
@@ -142,9 +138,12 @@ impl Feed {
             .map(|member| member.channel.clone())
             .collect();
         for channel in channels {
-            self.ask(&mut live, &channel, true).await;
+            self.ask(&mut live, &channel, true);
         }
         loop {
+            if !live.write(patience).await {
+                break;
+            }
             tokio::select! {
                 order = orders.recv() => match order {
                     None => return true,
@@ -153,37 +152,31 @@ impl Feed {
                         let name = channel.name.clone();
                         let member = self.members.entry(name).or_insert(Member { channel, pending: 0 });
                         member.pending += 1;
-                        self.ask(&mut live, &asked, true).await;
+                        self.ask(&mut live, &asked, true);
                     }
                     Some(FeedOrder::Remove(name)) => {
                         if let Some(member) = self.members.remove(&name) {
                             member.channel.lost(self.id);
-                            self.ask(&mut live, &member.channel, false).await;
+                            self.ask(&mut live, &member.channel, false);
                         }
                     }
                 },
-                push = pushes.recv() => match push {
-                    None | Some(PushInfo { kind: PushKind::Disconnection, .. }) => break,
-                    Some(push) => {
-                        live.heard();
-                        self.pushed(&push);
+                came = live.connection.next() => {
+                    let Ok(value) = came else { break };
+                    live.heard = Instant::now();
+                    live.expecting = None;
+                    match value {
+                        Value::Array(parts) => self.take(&parts),
+                        Value::ServerError(_) => self.refused(),
+                        _ => {}
                     }
-                },
-                Some(reply) = live.replies.next() => match reply {
-                    Ok(Value::ServerError(_)) => {
-                        live.heard();
-                        self.refused();
-                    }
-                    Ok(_) => live.heard(),
-                    Err(_) => break,
-                },
+                }
                 _ = tick.tick() => {
                     if live.expecting.is_some_and(|since| since.elapsed() > patience) {
-                        live.conn.kill();
                         break;
                     }
                     if live.expecting.is_none() && live.heard.elapsed() > QUIET {
-                        live.say("PING", None).await;
+                        live.queue("PING", None);
                     }
                 },
             }
@@ -195,12 +188,12 @@ impl Feed {
     }
 
     /// Subscribes or ends a subscription; its acknowledgement comes later.
-    async fn ask(&self, live: &mut Live, channel: &Channel, on: bool) {
+    fn ask(&self, live: &mut Live, channel: &Channel, on: bool) {
         let verb = self.verb(channel, on);
         if let Some(tracer) = &self.node.dialer.tracer {
             tracer.channel(&self.node.label, verb, &channel.name, None);
         }
-        live.say(verb, Some(&channel.name)).await;
+        live.queue(verb, Some(&channel.name));
     }
 
     fn verb(&self, channel: &Channel, on: bool) -> &'static str {
@@ -214,8 +207,9 @@ impl Feed {
         }
     }
 
-    fn pushed(&mut self, push: &PushInfo) {
-        let Some(Value::BulkString(name)) = push.data.first() else {
+    /// A message, an acknowledgement, or the answer to PING: what it is, the channel, and more.
+    fn take(&mut self, parts: &[Value]) {
+        let [Value::BulkString(kind), Value::BulkString(name), rest @ ..] = parts else {
             return;
         };
         let Ok(name) = std::str::from_utf8(name) else {
@@ -224,11 +218,11 @@ impl Feed {
         let Some(member) = self.members.get_mut(name) else {
             return;
         };
-        match push.kind {
-            PushKind::Message | PushKind::SMessage | PushKind::PMessage => {
+        match &kind[..] {
+            b"message" | b"smessage" | b"pmessage" => {
                 // Of a pattern the channel stands behind it.
-                match &push.data[push.data.len().saturating_sub(2)..] {
-                    [Value::BulkString(channel), Value::BulkString(payload)] => {
+                match (&parts[parts.len() - 2], rest.last()) {
+                    (Value::BulkString(channel), Some(Value::BulkString(payload))) => {
                         let message = Message {
                             channel: String::from_utf8_lossy(channel).into_owned(),
                             payload: payload.clone(),
@@ -242,16 +236,14 @@ impl Feed {
                     _ => member.channel.hint(),
                 }
             }
-            PushKind::Subscribe | PushKind::SSubscribe | PushKind::PSubscribe => {
+            b"subscribe" | b"ssubscribe" | b"psubscribe" => {
                 member.pending = member.pending.saturating_sub(1);
                 if member.pending == 0 {
                     member.channel.acknowledged(self.id);
                 }
             }
             // Not asked for by us, who forget a channel before leaving it: its slot has moved away.
-            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe
-                if member.pending == 0 =>
-            {
+            b"unsubscribe" | b"sunsubscribe" | b"punsubscribe" if member.pending == 0 => {
                 if let Some(member) = self.members.remove(name) {
                     member.channel.lost(self.id);
                     let _ = self.board.send(Order::Again(member.channel));
@@ -272,25 +264,23 @@ impl Feed {
 }
 
 impl Live {
-    /// Writes a command now; its reply comes later.
-    async fn say(&mut self, verb: &str, channel: Option<&str>) {
-        let mut command = redis::cmd(verb);
-        if let Some(channel) = channel {
-            command.arg(channel);
-        }
-        let conn = self.conn.clone();
-        let mut reply = async move { conn.command(&command).await }.boxed();
+    /// Writes a command with the next others; its acknowledgement comes later.
+    fn queue(&mut self, verb: &str, channel: Option<&str>) {
+        self.commands.cmd(verb).arg(channel);
         self.expecting.get_or_insert_with(Instant::now);
-        // The first poll puts the command into the connection's queue, so that commands keep their order.
-        let polled = poll!(&mut reply);
-        self.replies.push(match polled {
-            Poll::Ready(reply) => std::future::ready(reply).boxed(),
-            Poll::Pending => reply,
-        });
     }
 
-    fn heard(&mut self) {
-        self.heard = Instant::now();
-        self.expecting = None;
+    /// Writes what is queued; false if the connection does not take it in time.
+    async fn write(&mut self, patience: Duration) -> bool {
+        if self.commands.is_empty() {
+            return true;
+        }
+        self.node.dialer.count(self.commands.len() as u64);
+        let bytes = self.commands.get_packed_pipeline();
+        self.commands.clear();
+        matches!(
+            timeout(patience, self.connection.write(&bytes)).await,
+            Ok(Ok(()))
+        )
     }
 }

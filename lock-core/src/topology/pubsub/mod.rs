@@ -2,6 +2,7 @@
 mod board;
 mod channel;
 mod feed;
+mod subscriber;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use self::board::Board;
 pub(crate) use self::channel::Heard;
 use self::channel::{Channel, Waiter};
+pub(super) use self::subscriber::Subscriber;
 use super::{Reader, Tune, node::Node, slot};
 use crate::PubSub;
 use crate::machine::ClientRuntime;

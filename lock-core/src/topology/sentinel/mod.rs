@@ -41,7 +41,7 @@ impl Sentinel {
         let witnesses: Vec<_> = target
             .endpoints
             .iter()
-            .map(|endpoint| Witness::new(endpoint, &dialer))
+            .map(|endpoint| Witness::new(endpoint, dialer.for_sentinel(target)))
             .collect();
         let name = target.master_name.clone().unwrap_or_default();
         let label = addresses(&target.endpoints);

@@ -215,9 +215,9 @@ impl Places for State {
 pub(super) struct Witness(Arc<Node>);
 
 impl Witness {
-    pub(super) fn new(endpoint: &Endpoint, dialer: &Dialer) -> Arc<Self> {
-        let dialer = Arc::new(dialer.for_sentinel());
-        Arc::new(Witness(Node::new(endpoint.clone(), dialer, Proof::Answers)))
+    pub(super) fn new(endpoint: &Endpoint, dialer: Dialer) -> Arc<Self> {
+        let node = Node::new(endpoint.clone(), Arc::new(dialer), Proof::Answers);
+        Arc::new(Witness(node))
     }
 
     /// What this sentinel says about the master `name`, or why there is nothing to be had.

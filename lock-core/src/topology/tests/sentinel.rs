@@ -106,34 +106,26 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     );
 }
 
-/// A sentinel that wants a password, and was down when the client connected.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_with_a_password_is_heard_once_it_is_back() {
+/// Two sentinels of one server: the first as it is, the second with a password, which is down while the client connects and heard once it
+/// is back.
+async fn is_heard(own_password: &str, query: &str) {
     let server = Server::start(&["--requirepass", "secret"]);
-    let text = |_| {
-        format!(
-            "sentinel monitor m 127.0.0.1 {} 1\nsentinel auth-pass m secret\nrequirepass secret\n",
-            server.port
-        )
-    };
-    let open = |_| text(0).replace("requirepass secret\n", "");
-    let other_sentinel = Server::start_with_file(open, &["--sentinel"]);
-    let mut down = Server::start_with_file(text, &["--sentinel"]);
-    down.kill();
-    let port = down.port;
-    let other = other_sentinel.port;
-    let url = format!("redis-sentinel://:secret@127.0.0.1:{other},127.0.0.1:{port}/m");
-    let route = route(&url).await;
-    assert!(down.restart());
-    let asked = redis::Client::open(format!("redis://:secret@127.0.0.1:{port}")).unwrap();
+    let port = server.port;
+    let open = |_| format!("sentinel monitor m 127.0.0.1 {port} 1\nsentinel auth-pass m secret\n");
+    let locked = |port| format!("{}requirepass {own_password}\n", open(port));
+    let first = Server::start_with_file(open, &["--sentinel"]);
+    let mut second = Server::start_with_file(locked, &["--sentinel"]);
+    second.kill();
+    let addresses = format!("127.0.0.1:{},127.0.0.1:{}", first.port, second.port);
+    let route = route(&format!("redis-sentinel://:secret@{addresses}/m{query}")).await;
+    assert!(second.restart(), "its port is free");
+    let url = format!("redis://:{own_password}@127.0.0.1:{}", second.port);
+    let asked = redis::Client::open(url).unwrap();
     let mut asked = asked.get_multiplexed_async_connection().await.unwrap();
     let until = Instant::now() + support::PATIENCE;
     loop {
-        let list: String = (redis::cmd("CLIENT")
-            .arg("LIST")
-            .query_async(&mut asked)
-            .await)
-            .unwrap();
+        let list = redis::cmd("CLIENT").arg("LIST").take();
+        let list: String = list.query_async(&mut asked).await.unwrap();
         if list.contains(" sub=1 ") {
             break;
         }
@@ -141,4 +133,14 @@ async fn a_sentinel_with_a_password_is_heard_once_it_is_back() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(number(&eventually(&*route, &incr("k")).await), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_the_servers_password_is_heard_once_it_is_back() {
+    is_heard("secret", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_a_password_of_its_own_is_heard_once_it_is_back() {
+    is_heard("another", "?sentinel-password=another").await;
 }

@@ -11,7 +11,7 @@ pub(super) const REPLY_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why the bytes of a connection are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BadReply {
+pub(in crate::topology) enum BadReply {
     Malformed,
     TooLong,
     Unasked,
@@ -35,7 +35,7 @@ impl fmt::Display for BadReply {
 
 /// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long array is read twice.
 #[derive(Debug, Default)]
-pub(super) struct ReplyDecoder {
+pub(in crate::topology) struct ReplyDecoder {
     /// The arrays that are not complete, outermost first.
     arrays: Vec<PartialArray>,
     /// Bytes and elements of the reply so far.
@@ -59,7 +59,10 @@ enum Element {
 
 impl ReplyDecoder {
     /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where the bytes that were used before end.
-    pub(super) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
+    pub(in crate::topology) fn next(
+        &mut self,
+        input: &[u8],
+    ) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
         while let Some((element, length)) = self.element(&input[used..])? {
             used += length;

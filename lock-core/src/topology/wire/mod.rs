@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-pub(super) use self::socket::Socket;
+pub(super) use self::frame::ReplyDecoder;
+pub(super) use self::socket::{ByteStream, Socket};
 use self::{driver::Driver, socket::WriteHalf};
 use crate::sync::Mutex;
 

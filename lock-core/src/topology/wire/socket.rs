@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::ClientConnection;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio_rustls::client::TlsStream;
 
@@ -19,6 +19,13 @@ pub(in crate::topology) enum Socket {
     Unix(UnixStream),
     Simulated(Simulated),
 }
+
+/// Any of them, for who reads and writes by one task.
+pub(in crate::topology) trait ByteStream:
+    AsyncRead + AsyncWrite + Unpin + Send
+{
+}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 #[derive(Debug)]
 pub(super) enum ReadHalf {
@@ -37,6 +44,15 @@ pub(super) enum WriteHalf {
 }
 
 impl Socket {
+    pub(in crate::topology) fn boxed(self) -> Box<dyn ByteStream> {
+        match self {
+            Socket::Tcp(stream) => Box::new(stream),
+            Socket::Tls(stream) => stream,
+            Socket::Unix(stream) => Box::new(stream),
+            Socket::Simulated(stream) => Box::new(stream),
+        }
+    }
+
     pub(super) fn split(self) -> (ReadHalf, WriteHalf) {
         match self {
             Socket::Tcp(stream) => {

@@ -1,0 +1,50 @@
+//! A connection that carries subscriptions and PING alone, in RESP2, which every server and every proxy that passes messages on speaks.
+use std::io;
+
+use redis::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::topology::wire::{ByteStream, ReplyDecoder, Socket};
+
+/// Once something is subscribed, all that comes are arrays that begin with what they are (`message`, `subscribe`, `pong`), and errors. Which
+/// command an error answers is not said.
+pub(in crate::topology) struct Subscriber {
+    stream: Box<dyn ByteStream>,
+    decoder: ReplyDecoder,
+    input: Vec<u8>,
+    /// Bytes of the input that were decoded.
+    decoded: usize,
+}
+
+impl Subscriber {
+    pub(in crate::topology) fn new(socket: Socket) -> Self {
+        Subscriber {
+            stream: socket.boxed(),
+            decoder: ReplyDecoder::default(),
+            input: Vec::new(),
+            decoded: 0,
+        }
+    }
+
+    pub(in crate::topology) async fn write(&mut self, commands: &[u8]) -> io::Result<()> {
+        self.stream.write_all(commands).await?;
+        self.stream.flush().await
+    }
+
+    /// The next message or answer; an error at the end of the connection. Cancel-safe.
+    pub(in crate::topology) async fn next(&mut self) -> io::Result<Value> {
+        loop {
+            let decoded = self.decoder.next(&self.input[self.decoded..]);
+            let (value, used) = decoded.map_err(|bad| io::Error::other(bad.to_string()))?;
+            self.decoded += used;
+            if let Some(value) = value {
+                return Ok(value);
+            }
+            self.input.drain(..self.decoded);
+            self.decoded = 0;
+            if self.stream.read_buf(&mut self.input).await? == 0 {
+                return Err(io::Error::other("the server closed the connection"));
+            }
+        }
+    }
+}
