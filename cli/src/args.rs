@@ -122,17 +122,6 @@ pub(crate) enum Command {
     Driver(command::driver::Options),
 }
 
-impl Command {
-    /// Whether the run wants a network of its own.
-    pub(crate) fn isolate(&self) -> bool {
-        match self {
-            Command::Bench(options) => options.isolate,
-            Command::Chaos(options) => options.isolate,
-            _ => false,
-        }
-    }
-}
-
 /// Servers beyond this machine.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Mine {

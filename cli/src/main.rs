@@ -43,13 +43,6 @@ fn main() -> ExitCode {
         }
     };
     let terminal = terminal::Terminal::new(cli.common);
-    // Before any thread is started: a network is entered by the thread that asks, and those it starts.
-    if cli.command.isolate() {
-        match cluster_config::isolate() {
-            Ok(isolation) => terminal.note(&format!("in a network of its own: {}", isolation.note)),
-            Err(why) => terminal.warn(&format!("not isolated, proxies cut the links: {why}")),
-        }
-    }
     let run = || command::run(cli.command, &terminal);
     let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>();

@@ -147,10 +147,6 @@ fn a_sweep_is_a_curve_by_level() {
         .map(|point| point["level"].as_f64().unwrap())
         .collect();
     assert_eq!(levels, [1.0, 2.0, 5.0]);
-    assert!(
-        sweep["scalability"].is_null(),
-        "three levels are too few for a law"
-    );
 }
 
 /// A lock that is held for 20 ms is granted less than 50 times a second, and one that polls for it keeps up with 20.

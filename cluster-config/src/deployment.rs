@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::baseline;
-use crate::isolate::{PacketGuard, isolation};
 use crate::ports::PortLock;
 use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
@@ -275,17 +274,6 @@ impl Deployment {
     /// Version and address of the Toxiproxy server that links pass, if they pass one: `2.12.0 at 127.0.0.1:8474`.
     pub fn toxiproxy(&self) -> Option<String> {
         self.relay().map(|relay| relay.describe())
-    }
-
-    /// Drops every packet from one node to another; an error where this process is in no network of its own in which that
-    /// is possible (see [`isolate`](crate::isolate())).
-    pub fn cut_packets(&self, from: &str, to: &str) -> Result<PacketGuard, ClusterError> {
-        if !isolation().is_some_and(|isolation| isolation.cuts_packets) {
-            bail!(
-                "packets can be dropped in a network of its own only (--isolate), and where there is iptables",
-            );
-        }
-        PacketGuard::cut(self.node(from)?, self.node(to)?)
     }
 
     /// Lets go of a deployment that was started with `detach`: its servers go on, listed by [`running`](crate::running).

@@ -31,7 +31,6 @@
 //! | way | only it can | it cannot |
 //! |---|---|---|
 //! | own proxies (`proxy`), the default | tell who dials; hold or lose single commands and replies; corrupt, lose, reset, share a bandwidth | drop packets: TCP itself never notices |
-//! | packets in a network namespace (`isolate`) | drop packets, so that TCP retransmits as on a real partition; add nothing to the path of a client | anything but a cut, and only between servers |
 //! | a Toxiproxy server (`relay`) | let the fault be done by the program that others know, and be seen in its API | what [`LinkFault::by_toxiproxy`] refuses |
 //!
 //! The proxies accept the connections of the third way too, and tell links apart for it. `toxiproxy` is the opposite: Toxiproxy's API,
@@ -47,7 +46,6 @@ mod container;
 mod deployment;
 mod external;
 pub mod input;
-mod isolate;
 pub mod layout;
 mod node;
 mod ports;
@@ -75,7 +73,6 @@ pub use error::ClusterError;
 pub use external::{
     External, ExternalTarget, Handshake, SecureStream, Secured, Writer, resolve_host,
 };
-pub use isolate::{Isolation, PacketGuard, isolate, isolation};
 pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{
     ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use crate::ClusterError;
 use crate::server::named;
@@ -15,7 +14,10 @@ use crate::server::named;
 /// Directories of deployments that nobody placed elsewhere fit there as well.
 pub fn state_dir() -> Result<PathBuf, ClusterError> {
     let uid = nix::unistd::getuid().as_raw();
-    let path = SETTLED.get().cloned().unwrap_or_else(|| usual(uid));
+    let path = match named("XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir).join("locklab"),
+        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
+    };
     let made = fs::DirBuilder::new()
         .mode(0o700)
         .recursive(true)
@@ -32,20 +34,4 @@ pub fn state_dir() -> Result<PathBuf, ClusterError> {
         )
     })?;
     Ok(path)
-}
-
-/// Set once a process has another user number inside than outside.
-static SETTLED: OnceLock<PathBuf> = OnceLock::new();
-
-/// From now on runs meet here, whatever this user's number.
-pub(crate) fn settle(path: PathBuf) {
-    // Set before: by the same process, to the same place.
-    let _ = SETTLED.set(path);
-}
-
-fn usual(uid: u32) -> PathBuf {
-    match named("XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir).join("locklab"),
-        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
-    }
 }

@@ -343,25 +343,6 @@ pub struct SweepPoint {
     pub valid: bool,
 }
 
-/// The universal scalability law as fitted to a sweep over tasks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
-pub struct Scalability {
-    /// Cycles per second of one task.
-    pub gamma: f64,
-    /// Serial share.
-    pub alpha: f64,
-    /// Cost of agreement.
-    pub beta: f64,
-    /// 95 % interval of α over rounds.
-    pub alpha_interval: Option<Interval>,
-    /// 95 % interval of β over rounds.
-    pub beta_interval: Option<Interval>,
-    /// Tasks at which throughput is highest; `null` where that lies beyond twice the most that was measured.
-    pub peak_tasks: Option<f64>,
-    /// Largest deviation of a level from the law, as a share.
-    pub worst_residual: f64,
-}
-
 /// Where a lock no longer keeps up with what is offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct KneeAt {
@@ -401,9 +382,6 @@ pub struct Sweep {
     pub workload: String,
     /// Levels, in rising order.
     pub points: Vec<SweepPoint>,
-    /// Over tasks, with many locks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scalability: Option<Scalability>,
     /// Over rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<KneeAt>,

@@ -1,7 +1,6 @@
-//! A sweep over rising levels of load: where the curve bends, and what law it follows. Decides what to measure; measures nothing.
+//! A sweep over rising levels of load: where the curve bends. Decides what to measure; measures nothing.
 
 pub mod knee;
-pub mod usl;
 
 /// Levels of a sweep: 1, 2, 5, 10, … up to and including `most`.
 pub fn levels(most: u32) -> Vec<u32> {

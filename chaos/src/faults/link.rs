@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkFaultGuard, Party};
 use futures_util::future::join_all;
 
-use super::packets;
 use super::{
     Blocks, Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
     SettingSpec, Target, World, settings,
@@ -38,18 +37,16 @@ pub(super) const DELAY: FaultKind = FaultKind {
 pub(super) const CUT: FaultKind = FaultKind {
     name: "cut",
     about: "bytes are held and nothing is closed, as when packets are dropped; they arrive when `for` ends",
-    by_packets: true,
     blocks: Blocks::OneWay,
-    ..FaultKind::on_links(&packets::Cut)
+    ..FaultKind::on_links(&OnLinks(|_| LinkFault::Cut))
 };
 
 pub(super) const PARTITION: FaultKind = FaultKind {
     name: "partition",
     about: "`cut` between groups, both ways; who is in no group reaches all",
     hits: Hits::Groups,
-    by_packets: true,
     blocks: Blocks::OneWay,
-    ..FaultKind::on_links(&packets::Cut)
+    ..FaultKind::on_links(&OnLinks(|_| LinkFault::Cut))
 };
 
 /// A fault that puts one fault of the proxies on every link it names.

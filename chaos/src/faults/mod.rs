@@ -36,7 +36,6 @@ mod migrate_atomic;
 mod migrate_slot;
 mod names;
 mod network_disconnect;
-mod packets;
 mod pause;
 mod power_cut;
 mod promote;
@@ -82,8 +81,6 @@ pub struct FaultKind {
     /// Whether what it hit needs a while after its end: a process starts, a replica copies its master anew. A plan that draws faults leaves
     /// room for that.
     pub recovers: bool,
-    /// Whether packets that a network of our own drops can carry it out, between servers.
-    pub by_packets: bool,
     /// Whether nothing passes a link while it lasts.
     pub blocks: Blocks,
     /// What shows that it took effect where a hook carries it out.
@@ -123,7 +120,6 @@ impl FaultKind {
             by_command: false,
             stays_down: false,
             recovers: false,
-            by_packets: false,
             blocks: Blocks::Nothing,
             shows: Shows::Nothing,
             needs_shim: false,

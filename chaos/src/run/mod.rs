@@ -16,7 +16,6 @@ use bench::parts::Share;
 use bench::subject::Subject;
 use cluster_config::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
-    isolation,
 };
 use futures_util::future::BoxFuture;
 use results::history_file;
@@ -27,7 +26,7 @@ use tokio::sync::watch;
 use crate::faults::engine::Engine;
 use crate::faults::{stress, upgrade};
 use crate::plan::Plan;
-use crate::scenario::{self, FaultSpec, When, Who};
+use crate::scenario::{self, FaultSpec};
 use crate::shim::Shims;
 pub use judged::check_options;
 use judged::{judged, nothing};
@@ -178,7 +177,7 @@ async fn carry_out(
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
     up.toxiproxy = options.toxiproxy;
-    if own.needs_proxies() && !by_packets_alone(&own) {
+    if own.needs_proxies() {
         up.links = Links::Proxied;
     }
     let shims = shims(&own, options)?;
@@ -281,18 +280,6 @@ async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
         words.join(" or "),
         kind.name
     ))
-}
-
-/// Whether every harm to links is a cut between servers, in a network of its own: then no proxy is needed.
-fn by_packets_alone(plan: &Plan) -> bool {
-    let without_proxy = |fault: &FaultSpec| {
-        let servers = !fault.on.everybody().any(Who::is_client);
-        let kind = fault.kind().filter(|kind| kind.hits.link());
-        !matches!(fault.when, When::OnMessage(_))
-            && kind.is_none_or(|kind| kind.by_packets && servers)
-    };
-    isolation().is_some_and(|isolation| isolation.cuts_packets)
-        && plan.faults.iter().all(without_proxy)
 }
 
 fn nodes(plan: &Plan) -> impl Iterator<Item = String> {

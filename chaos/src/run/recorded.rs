@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::recorded::{Load, LoadRun, Protects};
 use bench::sink::{HistorySink, Sink};
 use bench::subject::SubjectError;
-use cluster_config::{Deployment, isolation};
+use cluster_config::Deployment;
 use results::history_writer::HistoryWriter;
 use results::open_loop::Wait;
 use results::run::FaultSpan;
@@ -122,8 +122,6 @@ pub(super) async fn record(
         let cost = bench::exec::pipe_cost(first.client.as_ref(), &format!("{lock}:pipe")).await;
         notes.extend(cost.map(|cost| cost.to_string()));
     }
-    let isolation = isolation();
-    notes.extend(isolation.map(|own| format!("in a network of its own: {}", own.note)));
     let toxiproxy = deployment.toxiproxy();
     notes.extend(toxiproxy.map(|address| format!("links pass Toxiproxy {address}")));
 

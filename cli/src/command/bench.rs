@@ -70,9 +70,6 @@ pub(crate) struct Options {
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
     #[arg(help_heading = WHERE, long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
     rtt: Vec<Duration>,
-    /// Enter a network namespace of its own first, where the kernel allows it: no port collides
-    #[arg(help_heading = WHERE, long, conflicts_with = "target")]
-    pub(crate) isolate: bool,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
     /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]

@@ -1,14 +1,14 @@
-//! `locklab bench --sweep`: rows at rising levels, one curve per subject and topology, with its knee or its scalability law.
+//! `locklab bench --sweep`: rows at rising levels, one curve per subject and topology, with its knee.
 
 use std::time::Duration;
 
 use bench::driver::BenchPlan;
 use bench::sweep::knee::{Answer, Knee, Search, Step};
-use bench::sweep::{levels, usl};
+use bench::sweep::levels;
 use bench::workload::{self, Asks, Pace, Spread};
 use clap::ValueEnum;
 use cluster_config::{Links, Topology, TopologyKind};
-use results::measures::{Interval, KneeAt, Scalability, Sweep, SweepPoint, UnknownRate};
+use results::measures::{KneeAt, Sweep, SweepPoint, UnknownRate};
 use results::run::BenchRow;
 
 use super::bench::{Ended, Options, measure, plan, up};
@@ -18,7 +18,7 @@ use crate::exit;
 /// What is raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Over {
-    /// Tasks, up to --tasks (256); the scalability law is fitted
+    /// Tasks, up to --tasks (256)
     Tasks,
     /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee; a window lasts for 120 cycles at least
     Rate,
@@ -270,13 +270,7 @@ impl Lab<'_> {
         for subject in subjects {
             let rows = done.iter().filter(|(_, row)| row.subject == subject);
             let rows: Vec<&(f64, BenchRow)> = rows.collect();
-            let sweep = Sweep {
-                scalability: (over == Over::Tasks)
-                    .then(|| law(&rows, self.keeper.run.meta.seed))
-                    .flatten(),
-                ..curve(over, &rows)
-            };
-            self.keeper.run.sweeps.push(sweep);
+            self.keeper.run.sweeps.push(curve(over, &rows));
         }
     }
 
@@ -370,29 +364,6 @@ fn point(level: f64, row: &BenchRow) -> SweepPoint {
         server_cpu_us_per_cycle: row.server_cpu_us_per_cycle,
         valid: row.valid,
     }
-}
-
-fn law(rows: &[&(f64, BenchRow)], seed: u64) -> Option<Scalability> {
-    let levels: Vec<usl::Level> = rows
-        .iter()
-        .filter(|(_, row)| row.valid)
-        .map(|(n, row)| usl::Level {
-            n: *n,
-            per_s: row.measures.raw.cycles_per_s.clone(),
-        })
-        .collect();
-    let most = levels.iter().map(|level| level.n).fold(0.0, f64::max);
-    let fit = usl::fit(&levels, seed)?;
-    let interval = |ends: Option<(f64, f64)>| ends.map(|(low, high)| Interval { low, high });
-    Some(Scalability {
-        gamma: fit.gamma,
-        alpha: fit.alpha,
-        beta: fit.beta,
-        alpha_interval: interval(fit.alpha_interval),
-        beta_interval: interval(fit.beta_interval),
-        peak_tasks: fit.peak().filter(|peak| *peak <= 2.0 * most),
-        worst_residual: fit.worst_residual,
-    })
 }
 
 #[cfg(test)]

@@ -76,12 +76,8 @@ pub(crate) struct Options {
     compress_above: Option<u64>,
     #[command(flatten)]
     own: OwnServers,
-    /// Enter a network namespace of its own first, where the kernel allows it: no port collides, and links between servers are cut by
-    /// dropping packets
-    #[arg(help_heading = SERVERS, long, conflicts_with = "target")]
-    pub(crate) isolate: bool,
     /// Let the Toxiproxy server with this API do the harm to links, which pass this machine only: faults that it cannot do are refused
-    #[arg(help_heading = SERVERS, long, conflicts_with = "isolate", value_name = "HOST:PORT", value_parser = crate::args::loopback)]
+    #[arg(help_heading = SERVERS, long, value_name = "HOST:PORT", value_parser = crate::args::loopback)]
     toxiproxy: Option<SocketAddr>,
     /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults that it does not have stay
     /// the harness's

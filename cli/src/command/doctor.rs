@@ -48,10 +48,6 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         baseline(TopologyKind::Postgres),
         baseline(TopologyKind::Mongodb),
         engine().await,
-        optional(
-            "iptables",
-            "`--isolate` drops packets with it; without it links are cut by proxies",
-        ),
         optional("chromium", "only the tests that look at reports need it"),
         peers(),
     ];

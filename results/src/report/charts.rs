@@ -276,30 +276,21 @@ pub(super) fn cost(run: &Run) -> Option<Chart> {
     svg::stacked("Cost per cycle", unit, false, stacks.collect())
 }
 
-/// A sweep as a curve, with the law that was fitted to it.
+/// A sweep as a curve, with its knee.
 pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
     let good = |value: &f64| value.is_finite() && *value > 0.0;
     let levels = || sweep.points.iter().filter(|point| good(&point.level));
     let points = levels().map(|point| (point.level, point.cycles_per_s.median));
-    let points: Vec<(f64, f64)> = points.collect();
     let intervals = levels().filter_map(|point| {
         let (low, high) = point.cycles_per_s.low.zip(point.cycles_per_s.high)?;
         Some((point.level, low, high))
     });
-    let mut series = vec![Series {
+    let series = vec![Series {
         label: "measured".to_owned(),
         intervals: intervals.collect(),
-        stretches: vec![points.clone()],
+        stretches: vec![points.collect()],
         marks: true,
     }];
-    if let Some(law) = &sweep.scalability {
-        let of = |n: f64| law.gamma * n / (1.0 + law.alpha * (n - 1.0) + law.beta * n * (n - 1.0));
-        series.push(Series {
-            label: "scalability law".to_owned(),
-            stretches: vec![points.iter().map(|(n, _)| (*n, of(*n))).collect()],
-            ..Series::default()
-        });
-    }
     let knee = sweep.knee.iter().filter_map(|knee| knee.bad_per_s);
     let shades = knee.map(|from| Shade {
         label: "not kept from here on".to_owned(),

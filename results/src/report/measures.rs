@@ -2,9 +2,9 @@
 
 use itertools::Itertools;
 
-use super::cells::{is_void, printable, range};
+use super::cells::{is_void, printable};
 use crate::figure::{LATENCIES, OF_ROWS};
-use crate::measures::{Interval, LoadShape, Sweep, WaitTail};
+use crate::measures::{LoadShape, Sweep, WaitTail};
 use crate::run::{BenchRow, Quantiles};
 use crate::units::{self, enclosed};
 
@@ -222,25 +222,9 @@ fn middle_and_tail(quantiles: &Quantiles) -> String {
     format!("p50 {p50}{tail}")
 }
 
-/// What follows from a sweep: its law, its knee.
+/// What follows from a sweep: its knee.
 pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(law) = &sweep.scalability {
-        let with = |figure: f64, interval: Option<Interval>| {
-            let range = interval.map(|ends| range(ends.low, ends.high));
-            let range = range.unwrap_or("no interval".to_owned());
-            format!("{} ({range})", units::figure(figure))
-        };
-        let most = law.peak_tasks.map(|n| units::figure(n) + " tasks");
-        lines.push(format!(
-            "scalability law: γ {}/s, α {}, β {}, most at {}; largest deviation {} %",
-            units::figure(law.gamma),
-            with(law.alpha, law.alpha_interval),
-            with(law.beta, law.beta_interval),
-            most.unwrap_or("more tasks than were tried".to_owned()),
-            units::figure(100.0 * law.worst_residual)
-        ));
-    }
     if let Some(knee) = &sweep.knee {
         let [good, bad] = [knee.good_per_s, knee.bad_per_s].map(|rate| {
             let rate = rate.map(|rate| units::figure(rate) + "/s");
