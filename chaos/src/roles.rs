@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use cluster_config::{Label, MessagePassage, Words};
+use cluster_config::{Label, MessagePassage, MessageWords};
 use results::history::{Call, End, Entry, Event};
 
 /// The roles, as scenario files name them. The first four are learned by shape.
@@ -165,7 +165,7 @@ impl Roles {
     }
 
     /// The label of a command, and that of its reply.
-    pub fn command(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+    pub fn command(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
         let completes = ["WAIT", "WAITAOF", "EXEC"];
         if completes.iter().any(|name| is(words, name)) {
             let before = self.last.get(&passage.connection);
@@ -176,7 +176,7 @@ impl Roles {
         labels
     }
 
-    fn role(&mut self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+    fn role(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
         let client = format!("c{}", passage.client);
         let mut lock = None;
         let mut possible = [false; 4];
@@ -261,7 +261,7 @@ impl Roles {
         node: &str,
         lock: &String,
         shape: u64,
-        words: &Words,
+        words: &MessageWords,
     ) -> bool {
         let hashes = [
             hash(
@@ -285,7 +285,7 @@ impl Roles {
     }
 
     /// The label of a message that is pushed to a client.
-    pub(crate) fn push(&mut self, passage: MessagePassage<'_>, words: &Words) -> Label {
+    pub(crate) fn push(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> Label {
         let client = format!("c{}", passage.client);
         let mut in_flight = self.in_flight.values();
         let waited_for = in_flight.any(|one| {
@@ -298,7 +298,7 @@ impl Roles {
     }
 }
 
-fn is(words: &Words, name: &str) -> bool {
+fn is(words: &MessageWords, name: &str) -> bool {
     words
         .get(0)
         .is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
@@ -322,7 +322,7 @@ fn blocks(name: &[u8]) -> bool {
 }
 
 /// Whether a word after the first contains a lock's name.
-fn names(words: &Words, lock: &str) -> bool {
+fn names(words: &MessageWords, lock: &str) -> bool {
     words.iter().skip(1).any(|word| place(word, lock).is_some())
 }
 
@@ -342,7 +342,7 @@ fn place(word: &[u8], lock: &str) -> Option<usize> {
 }
 
 /// What commands of one purpose have in common: all but values and the lock's own name.
-fn shape(words: &Words, lock: &str) -> u64 {
+fn shape(words: &MessageWords, lock: &str) -> u64 {
     let name = words.get(0).unwrap_or_default().to_ascii_uppercase();
     let is_script = name.starts_with(b"EVAL") || name.starts_with(b"FCALL");
     let mut hasher = DefaultHasher::new();
@@ -449,8 +449,8 @@ mod tests {
         }
     }
 
-    fn words(text: &str) -> Words {
-        let mut words = Words::default();
+    fn words(text: &str) -> MessageWords {
+        let mut words = MessageWords::default();
         text.split_whitespace()
             .for_each(|word| words.push(word.as_bytes()));
         words

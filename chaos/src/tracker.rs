@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bench::sink::{HistorySink, Sink};
-use cluster_config::{Label, Labels, MessagePassage, Words};
+use cluster_config::{Label, Labels, MessagePassage, MessageWords};
 use results::history::Entry;
 
 use crate::roles::Roles;
@@ -56,11 +56,11 @@ impl std::fmt::Debug for Tracker {
 }
 
 impl Labels for Tracker {
-    fn command(&self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label) {
+    fn command(&self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
         self.roles().command(passage, words)
     }
 
-    fn push(&self, passage: MessagePassage<'_>, words: &Words) -> Label {
+    fn push(&self, passage: MessagePassage<'_>, words: &MessageWords) -> Label {
         self.roles().push(passage, words)
     }
 }

@@ -14,7 +14,7 @@ use crate::proxy::Proxies;
 use crate::relay::Relay;
 use crate::{
     ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Secret, Server,
-    Topology, registry, wire,
+    Topology, node_commands, registry,
 };
 
 /// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
@@ -114,15 +114,15 @@ impl Deployment {
         if self.topology.kind.system().is_some() {
             bail!("{} is no Redis server: it takes no commands", node.name);
         }
-        let answers = wire::ask_all(&node.dial, commands, timeout).await;
+        let answers = node_commands::ask_all(&node.dial, commands, timeout).await;
         let answers = answers.map_err(|failure| {
             let message = format!("{} ({}): {failure}", node.name, node.address);
             match failure {
-                wire::Failure::Refused(_) => ClusterError::Refused(message),
+                node_commands::Failure::Refused(_) => ClusterError::Refused(message),
                 _ => ClusterError::Other(message),
             }
         })?;
-        Ok(answers.iter().map(wire::text).collect())
+        Ok(answers.iter().map(node_commands::text).collect())
     }
 
     /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within `timeout`.
@@ -177,7 +177,8 @@ impl Deployment {
             });
         }
         let info = self.command(node, &["INFO", "server"]).await?;
-        wire::server_name(&info).ok_or_else(|| failed!("{node} does not say which server it is"))
+        node_commands::server_name(&info)
+            .ok_or_else(|| failed!("{node} does not say which server it is"))
     }
 
     /// SIGSTOP; returns when the process has stopped. An error if it was not running.

@@ -47,7 +47,9 @@ mod deployment;
 mod external;
 pub mod input;
 pub mod layout;
+mod named_choices;
 mod node;
+mod node_commands;
 mod ports;
 mod probe;
 mod proc_fs;
@@ -62,8 +64,6 @@ mod sock_diag;
 mod state_dir;
 mod topology;
 mod toxiproxy;
-mod wire;
-mod words;
 
 pub use access::{Access, Dial};
 #[cfg(feature = "containers")]
@@ -81,11 +81,11 @@ pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions};
 pub use proxy::{
     Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
-    Pattern, Words,
+    MessageWords, Pattern,
 };
 pub use registry::{Running, RunningNode, down_by_id, own_dir, running, sweep};
 pub use relay::LinkFaultGuard;
-pub use server::{Offered, Server, offered, servers_dir};
+pub use server::{AvailableServer, Server, offered, servers_dir};
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::access::Dial;
-use crate::words::words;
+use crate::named_choices::words;
 
 words! {
     /// The job of a node when it was started; failovers change who is master (see [`Deployment::roles`](crate::Deployment::roles)).

@@ -11,9 +11,9 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use crate::access::Dial;
+use crate::node_commands::Failure;
 use crate::slot::probe_key;
-use crate::wire::Failure;
-use crate::{Node, Role, TopologyKind, Writer, wire};
+use crate::{Node, Role, TopologyKind, Writer, node_commands};
 
 /// Connections kept between probes, and the node that took the last write.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Prober {
         while let Some(answer) = answers.next().await {
             let Ok(answer) = answer else { continue };
             let count = votes
-                .entry(wire::text(&answer).replace('\n', ":"))
+                .entry(node_commands::text(&answer).replace('\n', ":"))
                 .or_default();
             *count += 1;
             if *count > sentinels().count() / 2 {
@@ -169,7 +169,7 @@ impl Prober {
         let mut connection = match kept {
             Some(connection) => connection,
             None => {
-                let opened = wire::connect(dial, timeout).await?;
+                let opened = node_commands::connect(dial, timeout).await?;
                 self.connections
                     .lock()
                     .unwrap()
@@ -177,7 +177,7 @@ impl Prober {
                 opened
             }
         };
-        let answer = wire::send(&mut connection, &args, timeout).await;
+        let answer = node_commands::send(&mut connection, &args, timeout).await;
         if !matches!(answer, Ok(_) | Err(Failure::Answered(_))) {
             self.connections.lock().unwrap().remove(&dial.address);
         }
@@ -189,8 +189,10 @@ impl Prober {
 pub(crate) async fn roles(nodes: &[Node], timeout: Duration) -> BTreeMap<String, Role> {
     let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
     let answers = join_all(data.map(|node| async move {
-        let answer = wire::ask(&node.dial, &["ROLE"], timeout).await.ok()?;
-        let role = match wire::text(wire::items(&answer).first()?).as_str() {
+        let answer = node_commands::ask(&node.dial, &["ROLE"], timeout)
+            .await
+            .ok()?;
+        let role = match node_commands::text(node_commands::items(&answer).first()?).as_str() {
             "master" => Role::Master,
             "slave" => Role::Replica,
             _ => return None,

@@ -206,7 +206,7 @@ const LINES: [(&str, &str); 6] = [
 
 /// A server of this machine, or a line of the matrix that it lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offered {
+pub struct AvailableServer {
     /// What `[topology] server` and `--server` take.
     pub name: String,
     /// The newest of that line here.
@@ -216,7 +216,7 @@ pub struct Offered {
 }
 
 /// The matrix of servers as far as it is here, and then what else is here.
-pub fn offered() -> Vec<Offered> {
+pub fn offered() -> Vec<AvailableServer> {
     let mut left = all();
     let mut offered = Vec::new();
     for (name, get) in LINES {
@@ -226,13 +226,13 @@ pub fn offered() -> Vec<Offered> {
                 .as_ref()
                 .is_none_or(|found| found.name() != server.name())
         });
-        offered.push(Offered {
+        offered.push(AvailableServer {
             name: name.to_owned(),
             from: found.as_ref().map_or_else(|| get.to_owned(), origin),
             server: found,
         });
     }
-    offered.extend(left.into_iter().map(|server| Offered {
+    offered.extend(left.into_iter().map(|server| AvailableServer {
         name: server.name(),
         from: origin(&server),
         server: Some(server),
@@ -393,7 +393,7 @@ mod tests {
             assert_eq!(gets, get.starts_with("make servers"), "{name}");
         }
         let usual = Server::find("redis").unwrap();
-        let listed = |one: &Offered| {
+        let listed = |one: &AvailableServer| {
             one.server
                 .as_ref()
                 .is_some_and(|one| one.name() == usual.name())

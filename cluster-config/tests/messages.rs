@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cluster_config::{
-    Label, Labels, LinkFault, Links, MessagePassage, Party, Pattern, TopologyKind, Words,
+    Label, Labels, LinkFault, Links, MessagePassage, MessageWords, Party, Pattern, TopologyKind,
 };
 use support::wire::{STRANGER, Wire, fault, node, proxied_single};
 use support::{PATIENCE, eventually, lab_of};
@@ -200,14 +200,14 @@ async fn a_watch_tells_when_the_third_message_has_passed() {
 struct Counting(AtomicU64);
 
 impl Labels for Counting {
-    fn command(&self, passage: MessagePassage<'_>, _words: &Words) -> (Label, Label) {
+    fn command(&self, passage: MessagePassage<'_>, _words: &MessageWords) -> (Label, Label) {
         assert_eq!((passage.client, passage.node), (1, "n1"));
         let even = self.0.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let label = Some("even").filter(|_| even);
         (label, label)
     }
 
-    fn push(&self, _passage: MessagePassage<'_>, _words: &Words) -> Label {
+    fn push(&self, _passage: MessagePassage<'_>, _words: &MessageWords) -> Label {
         Some("news")
     }
 }

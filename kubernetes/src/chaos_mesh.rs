@@ -109,7 +109,7 @@ fn of_clients(on: &On) -> bool {
 
 /// What is harmed, by the names of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Harmed {
+pub enum FaultTarget {
     /// Each of these.
     Pods(Vec<String>),
     /// Packets from the one to the other.
@@ -118,13 +118,13 @@ pub enum Harmed {
 
 /// One injection of a fault.
 #[derive(Debug, Clone)]
-pub struct Harm<'a> {
+pub struct FaultInjection<'a> {
     /// Its kind, one that [`carrier`] gives to Chaos Mesh.
     pub fault: &'a str,
     /// With which settings.
     pub with: &'a Settings,
     /// On whom.
-    pub on: Harmed,
+    pub on: FaultTarget,
     /// How long; `None`: until its object is deleted.
     pub lasts: Option<Duration>,
 }
@@ -134,7 +134,7 @@ pub struct Harm<'a> {
 /// # Errors
 /// It is none of Chaos Mesh's faults.
 pub fn objects(
-    harm: &Harm<'_>,
+    harm: &FaultInjection<'_>,
     namespace: &str,
     run: &str,
     name: &str,
@@ -142,11 +142,11 @@ pub fn objects(
     let of_pods =
         |names: &[String]| json!({"selector": {"pods": {namespace: names}}, "mode": "all"});
     let specs = match &harm.on {
-        Harmed::Pods(names) => {
+        FaultTarget::Pods(names) => {
             let (kind, spec) = on_pods(harm)?;
             vec![(kind, joined(of_pods(names), spec))]
         }
-        Harmed::Links(links) => {
+        FaultTarget::Links(links) => {
             let action = on_packets(harm)?;
             let network = |(to, from): (Vec<String>, Vec<String>)| {
                 let way = json!({"target": of_pods(&to), "direction": "to"});
@@ -173,7 +173,7 @@ pub fn objects(
 }
 
 /// A fault on pods: the kind of its object, and what the object does to them.
-fn on_pods(harm: &Harm<'_>) -> Result<(&'static str, Value), String> {
+fn on_pods(harm: &FaultInjection<'_>) -> Result<(&'static str, Value), String> {
     let lost = settings::text(harm.with, "data") == Some("lose");
     Ok(match harm.fault {
         "kill" => ("PodChaos", json!({"action": "pod-failure"})),
@@ -215,7 +215,7 @@ fn on_pods(harm: &Harm<'_>) -> Result<(&'static str, Value), String> {
 }
 
 /// A fault on links: what NetworkChaos does to packets.
-fn on_packets(harm: &Harm<'_>) -> Result<Value, String> {
+fn on_packets(harm: &FaultInjection<'_>) -> Result<Value, String> {
     Ok(match harm.fault {
         "cut" | "partition" => json!({"action": "partition"}),
         "delay" => {
@@ -234,7 +234,7 @@ fn ms(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-fn time(harm: &Harm<'_>, setting: &str) -> String {
+fn time(harm: &FaultInjection<'_>, setting: &str) -> String {
     ms(settings::time(harm.with, setting).unwrap_or_default())
 }
 
@@ -332,10 +332,10 @@ mod tests {
             link("c", "a"),
         ];
         let with = Settings::new();
-        let harm = Harm {
+        let harm = FaultInjection {
             fault: "partition",
             with: &with,
-            on: Harmed::Links(links.to_vec()),
+            on: FaultTarget::Links(links.to_vec()),
             lasts: Some(Duration::from_secs(2)),
         };
         let made = objects(&harm, "lab", "run", "run-1").expect("a fault on links");

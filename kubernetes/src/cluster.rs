@@ -69,7 +69,7 @@ pub struct Parts {
 
 /// How the pod ended that merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct PodOutcome {
     /// Its exit code.
     pub exit_code: i32,
     /// All that it printed.
@@ -249,7 +249,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The API does not answer, or the log cannot be read.
-    pub async fn merged(&self, run: &str) -> Result<Option<Ended>, ClusterError> {
+    pub async fn merged(&self, run: &str) -> Result<Option<PodOutcome>, ClusterError> {
         if !is_over(&self.job(run, "merge").await?) {
             return Ok(None);
         }
@@ -270,7 +270,7 @@ impl Cluster {
         };
         let log = self.api::<Pod>().logs(&name, &how).await;
         let log = log.map_err(|error| ClusterError::of(&format!("the log of {name}"), &error))?;
-        Ok(Some(Ended { exit_code, log }))
+        Ok(Some(PodOutcome { exit_code, log }))
     }
 
     /// Deletes everything that is labelled as the run's, pods first, so that parts heal what they have harmed; then what Chaos Mesh still has; a

@@ -16,7 +16,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::Value;
 
-use crate::chaos_mesh::{Carrier, Harm, Harmed, carrier, objects};
+use crate::chaos_mesh::{Carrier, FaultInjection, FaultTarget, carrier, objects};
 use crate::cluster::{Cluster, ClusterError};
 
 /// Chaos Mesh has so long to say AllInjected.
@@ -58,7 +58,11 @@ impl ChaosMesh {
     }
 
     /// The pods behind the parties: servers by their addresses, clients in this pod.
-    async fn harmed(&self, world: &World, injection: &Injection) -> Result<Harmed, FaultError> {
+    async fn harmed(
+        &self,
+        world: &World,
+        injection: &Injection,
+    ) -> Result<FaultTarget, FaultError> {
         let pods = self.cluster.api::<Pod>().list(&ListParams::default()).await;
         let namespace = &self.namespace;
         let pods = pods.map_err(|error| FaultError(format!("the pods of {namespace}: {error}")))?;
@@ -89,9 +93,9 @@ impl ChaosMesh {
         }
         links.dedup();
         Ok(if links.is_empty() {
-            Harmed::Pods(nodes)
+            FaultTarget::Pods(nodes)
         } else {
-            Harmed::Links(links)
+            FaultTarget::Links(links)
         })
     }
 }
@@ -104,14 +108,14 @@ impl Engine for ChaosMesh {
 
     async fn inject(&self, fault: &str, world: &Arc<World>, injection: &Injection) -> Injected {
         let on = self.harmed(world, injection).await?;
-        let harm = Harm {
+        let harm = FaultInjection {
             fault,
             with: &injection.with,
             on,
             lasts: injection.lasts,
         };
         let name = format!("{}-{}", self.pod, self.made.fetch_add(1, Ordering::Relaxed));
-        let mut made = Made::default();
+        let mut made = CreatedObjects::default();
         for (resource, object) in
             objects(&harm, &self.namespace, &self.run, &name).map_err(FaultError)?
         {
@@ -132,7 +136,7 @@ impl Engine for ChaosMesh {
 
 /// Objects that were made. Dropping them deletes them, and nobody waits for it.
 #[derive(Default)]
-struct Made {
+struct CreatedObjects {
     objects: Vec<One>,
 }
 
@@ -148,7 +152,7 @@ impl fmt::Display for One {
     }
 }
 
-impl Made {
+impl CreatedObjects {
     async fn wait_until_injected(&self) -> Result<(), FaultError> {
         let since = Instant::now();
         for one in &self.objects {
@@ -186,7 +190,7 @@ fn injected(object: &Value) -> bool {
 }
 
 #[async_trait]
-impl FaultGuard for Made {
+impl FaultGuard for CreatedObjects {
     fn proof(&self) -> Proof {
         Proof {
             bit: true,
@@ -221,7 +225,7 @@ impl FaultGuard for Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedObjects {
     fn drop(&mut self) {
         for one in std::mem::take(&mut self.objects) {
             tokio::spawn(async move {

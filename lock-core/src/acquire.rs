@@ -9,11 +9,13 @@ use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
-use crate::hold::{Hold, Who, bad_lease, bad_max_hold, bad_token_life};
+use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life};
 use crate::kind::ServerLine;
 use crate::lock::{Acquire, Lease, LockInner, Owner, Wait};
-use crate::release::{Giving, Open, too_many_undos};
-use crate::servers::{GiveBack, Need, Servers, Tried, backoff, passes, release_at};
+use crate::release::{Open, ReleaseReason, too_many_undos};
+use crate::servers::{
+    AttemptAnswer, GiveBack, RequestPurpose, Servers, backoff, passes, release_at,
+};
 use crate::topology::NodeError;
 use crate::waiting::gate::{GateFront, Position, RIVALS, Subscriptions, doubt, settle};
 use crate::waiting::queue::{WaiterEvent, least_left};
@@ -25,14 +27,14 @@ const ACTION: &str = "acquire";
 pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) async fn acquire(lock: &Arc<LockInner>, how: &Acquire) -> Result<Guard, LockError> {
-    let who = Who::Owner(how.owner);
+    let who = HolderIdentity::Owner(how.owner);
     acquire_for(lock, who, how).await
 }
 
 /// Acquires a lock, or permits, for somebody.
 pub(crate) async fn acquire_for(
     lock: &Arc<LockInner>,
-    who: Who,
+    who: HolderIdentity,
     how: &Acquire,
 ) -> Result<Guard, LockError> {
     let options = &lock.client.options;
@@ -127,7 +129,7 @@ fn without_runtime(lock: &LockInner, kind: ErrorKind) -> LockError {
 }
 
 /// What a waiter comes to behind others of its client.
-enum Turn {
+enum GateOutcome {
     Front(OwnedMutexGuard<GateFront>),
     /// It has asked without being the first.
     Granted(Guard),
@@ -174,7 +176,7 @@ enum LastAttempt {
 impl Search {
     fn new(hold: Arc<Hold>, end: Option<Instant>) -> Self {
         Search {
-            open: Open::new(&hold, Giving::Undo),
+            open: Open::new(&hold, ReleaseReason::Undo),
             hold,
             end,
             last: LastAttempt::None,
@@ -191,7 +193,7 @@ impl Search {
     fn start_anew(&mut self) {
         self.hold = self.hold.anew();
         self.stands = false;
-        self.open = Open::new(&self.hold, Giving::Undo);
+        self.open = Open::new(&self.hold, ReleaseReason::Undo);
     }
 
     /// One attempt, within the caller's bound.
@@ -219,7 +221,7 @@ impl Search {
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = lock.servers.is_majority();
-        if majority && !matches!(tried, Ok(Tried::Granted { .. })) {
+        if majority && !matches!(tried, Ok(AttemptAnswer::Granted { .. })) {
             // A vote cleans up after itself, in the background where it has to; one that was cut off leaves that to the search.
             if cut_off {
                 self.hold.unsettled.set(true);
@@ -229,8 +231,8 @@ impl Search {
             self.start_anew();
         }
         let refused = match tried {
-            Ok(Tried::Own | Tried::Busy { .. }) => true,
-            Ok(Tried::Queued { .. }) => !self.hold.in_line.get(),
+            Ok(AttemptAnswer::Own | AttemptAnswer::Busy { .. }) => true,
+            Ok(AttemptAnswer::Queued { .. }) => !self.hold.in_line.get(),
             _ => false,
         };
         if refused && overtakes {
@@ -240,7 +242,7 @@ impl Search {
             }
         }
         match tried {
-            Ok(Tried::Granted { token, sent_at }) => {
+            Ok(AttemptAnswer::Granted { token, sent_at }) => {
                 if self.hold.grant(token, sent_at) {
                     return Ok(Some(self.granted()));
                 }
@@ -249,11 +251,11 @@ impl Search {
                 self.unknown = None;
                 self.last = LastAttempt::TooLate;
             }
-            Ok(Tried::Busy { left }) => {
+            Ok(AttemptAnswer::Busy { left }) => {
                 self.nothing_taken();
                 self.last = LastAttempt::Taken { left };
             }
-            Ok(Tried::Queued {
+            Ok(AttemptAnswer::Queued {
                 left,
                 sent_at,
                 server_us,
@@ -267,25 +269,25 @@ impl Search {
                 }
                 self.last = LastAttempt::Taken { left };
             }
-            Ok(Tried::Split | Tried::Late) => self.last = LastAttempt::Split,
-            Ok(Tried::Settled) => {
+            Ok(AttemptAnswer::Split | AttemptAnswer::Late) => self.last = LastAttempt::Split,
+            Ok(AttemptAnswer::Settled) => {
                 self.open.close_all();
                 self.unknown = None;
                 self.start_anew();
                 self.last = LastAttempt::TooLate;
             }
-            Ok(Tried::Own) => {
+            Ok(AttemptAnswer::Own) => {
                 self.open.close_all();
                 let name = &lock.names.key;
                 let why = format!("{} {}", self.hold.owner, lock.form.why_own());
                 return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
-            Ok(Tried::Thin { acked, demanded }) => {
+            Ok(AttemptAnswer::Thin { acked, demanded }) => {
                 return Err(Box::pin(self.too_thin(acked, demanded)).await);
             }
             Err(error) if error.definite => {
                 self.nothing_taken();
-                if !passes(&error, Need::Answer) {
+                if !passes(&error, RequestPurpose::Answer) {
                     let kind = match self.unknown {
                         Some(_) => ErrorKind::Unknown,
                         None => ErrorKind::Failed,
@@ -296,7 +298,7 @@ impl Search {
             }
             Err(error) => {
                 // What broke off at one server, and could not be undone, breaks off again.
-                if !majority && !passes(&error, Need::Answer) {
+                if !majority && !passes(&error, RequestPurpose::Answer) {
                     let name = &lock.names.key;
                     return Err(LockError::at_node(ErrorKind::Unknown, ACTION, name, error));
                 }
@@ -357,8 +359,8 @@ impl Search {
         let mut front;
         loop {
             front = match self.come_to_front(&place).await? {
-                Turn::Granted(guard) => return Ok(guard),
-                Turn::Front(front) => front,
+                GateOutcome::Granted(guard) => return Ok(guard),
+                GateOutcome::Front(front) => front,
             };
             if !front.open {
                 break;
@@ -369,8 +371,8 @@ impl Search {
                 return Ok(guard);
             }
             let mut next = match self.come_to_front(&place).await? {
-                Turn::Granted(guard) => return Ok(guard),
-                Turn::Front(front) => front,
+                GateOutcome::Granted(guard) => return Ok(guard),
+                GateOutcome::Front(front) => front,
             };
             next.open = false;
             next.full = true;
@@ -464,7 +466,7 @@ impl Search {
 
     /// Waits until nobody of this client is before it. A waiter that stays alive and is not polled would keep all others from the lock: who
     /// finds that nobody has attended to the front for two poll bounds asks for itself, and so does who gives up behind such a one.
-    async fn come_to_front(&mut self, place: &Position<'_>) -> Result<Turn, LockError> {
+    async fn come_to_front(&mut self, place: &Position<'_>) -> Result<GateOutcome, LockError> {
         let poll_bound = self.hold.client().options.poll_bound;
         let mut front = std::pin::pin!(place.front());
         let mut asked_at = None;
@@ -474,14 +476,14 @@ impl Search {
             let wake = self.end.map_or(ask_at, |end| end.min(ask_at));
             if let Some(front) = within(Some(wake), front.as_mut()).await {
                 place.attend();
-                return Ok(Turn::Front(front));
+                return Ok(GateOutcome::Front(front));
             }
             let is_over = self.end.is_some_and(|end| Instant::now() >= end);
             let silence = place.attended_at().elapsed();
             if silence >= poll_bound * if is_over { 1 } else { 2 } {
                 self.hold.stand_in_line(true);
                 if let Some(guard) = self.look().await? {
-                    return Ok(Turn::Granted(guard));
+                    return Ok(GateOutcome::Granted(guard));
                 }
                 asked_at = Some(Instant::now());
             }

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicUsize;
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
-use crate::asked::Spent;
 use crate::background::Background;
 use crate::clock::Instant;
 use crate::diagnostics::Concern;
 use crate::error::{ErrorKind, LockError};
 use crate::guarded::Guarded;
+use crate::idempotent_requests::FinishedRecords;
 use crate::kind::all_of::AllOf;
 use crate::kind::{Form, Kind};
 use crate::latch;
@@ -20,16 +20,16 @@ use crate::lock::{Lock, LockInner, Owner};
 use crate::machine::ClientRuntime;
 use crate::names::{self, Names};
 pub use crate::options::{AddressMap, ClientOptions};
+use crate::pending_releases::PendingReleases;
 use crate::read_write::ReadWrite;
 use crate::release;
-use crate::returns::Returns;
 use crate::semaphore;
 use crate::servers::{ServerClock, Servers};
 use crate::target::{Target, TopologyKind};
 use crate::topology::{self, Route, Secure, survey};
+use crate::waiting::contended_locks::ContendedLocks;
 use crate::waiting::gate::Gates;
 use crate::waiting::queue::WaitQueues;
-use crate::waiting::turns::Turns;
 use crate::watchdog::Watchdog;
 
 /// What a client has sent so far.
@@ -45,11 +45,11 @@ pub struct ClientStats {
 /// Guards keep working after the last clone is dropped; [`close`](Client::close) ends them too.
 #[derive(Debug, Clone)]
 pub struct Client {
-    inner: Arc<Shared>,
+    inner: Arc<ClientCore>,
 }
 
 /// What all locks and holds of a client share.
-pub(crate) struct Shared {
+pub(crate) struct ClientCore {
     id: String,
     pub(crate) options: ClientOptions,
     shape: TopologyKind,
@@ -58,20 +58,20 @@ pub(crate) struct Shared {
     concerns: Vec<Concern>,
     pub(crate) routes: Arc<[Arc<dyn Route>]>,
     pub(crate) gates: Gates,
-    pub(crate) turns: Turns,
+    pub(crate) turns: ContendedLocks,
     pub(crate) latches: latch::Lines,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) watchdog: Watchdog,
     pub(crate) guarded: Guarded,
     pub(crate) undos: AtomicUsize,
     pub(crate) background: Background,
-    pub(crate) returns: Arc<Returns>,
+    pub(crate) returns: Arc<PendingReleases>,
     pub(crate) server_clock: ServerClock,
-    pub(crate) spent: Spent,
+    pub(crate) spent: FinishedRecords,
 }
 
 /// Every guard, lock and hold has it, so that it says no more than which client it is.
-impl fmt::Debug for Shared {
+impl fmt::Debug for ClientCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("id", &self.id)
@@ -80,7 +80,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl Shared {
+impl ClientCore {
     pub(crate) fn owner_text(&self, owner: Owner) -> String {
         let mut text = String::with_capacity(self.id.len() + 21);
         text.push_str(&self.id);
@@ -159,7 +159,7 @@ impl Client {
         let concerns = concerns(&routes, &options).await;
         let background = Background::new(runtime);
         Ok(Client {
-            inner: Arc::new(Shared {
+            inner: Arc::new(ClientCore {
                 id: fresh_id(),
                 options,
                 shape: target.topology_kind(),
@@ -167,7 +167,7 @@ impl Client {
                 concerns,
                 routes: routes.into(),
                 gates: Gates::default(),
-                turns: Turns::default(),
+                turns: ContendedLocks::default(),
                 latches: latch::Lines::new(),
                 wait_queues: WaitQueues::default(),
                 watchdog: Watchdog::start(&background),
@@ -176,7 +176,7 @@ impl Client {
                 background,
                 returns: Arc::default(),
                 server_clock: ServerClock::default(),
-                spent: Spent::default(),
+                spent: FinishedRecords::default(),
             }),
         })
     }
@@ -273,7 +273,7 @@ impl Client {
         })
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<ClientCore> {
         &self.inner
     }
 

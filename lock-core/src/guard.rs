@@ -11,7 +11,7 @@ use crate::clock;
 use crate::error::{ErrorKind, LockError};
 use crate::hold::{Hold, bad_extension};
 use crate::release::{self, ANSWERS};
-use crate::servers::{ExtendOutcome, Need, repeat};
+use crate::servers::{ExtendOutcome, RequestPurpose, repeat};
 
 /// Why a hold ended without a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,7 +266,7 @@ impl Guard {
         let timeout = hold.client().options.request_timeout(hold.durability);
         let bound = (clock::Instant::now() + timeout * ANSWERS).min(hold.valid_until());
         // Asking for the same extension twice is asking once.
-        let asked = repeat(timeout, bound, Need::Answer, |deadline| {
+        let asked = repeat(timeout, bound, RequestPurpose::Answer, |deadline| {
             hold.lock.servers.extend(hold, lease, deadline)
         });
         match asked.await.map(|(answer, _)| answer) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::client::Shared;
+use crate::client::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::guard::{GuardEvent, LostReason};
@@ -60,7 +60,7 @@ pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Who {
+pub(crate) enum HolderIdentity {
     /// An owner; a fresh one if the caller named none.
     Owner(Option<Owner>),
     /// Nobody in particular has so many permits, that a counter counts.
@@ -69,16 +69,16 @@ pub(crate) enum Who {
     Ids(u32),
 }
 
-impl Who {
+impl HolderIdentity {
     /// How the servers know it, and what tells its requests from others of the same name.
-    fn identity(self, client: &Shared) -> (String, Option<u128>) {
+    fn identity(self, client: &ClientCore) -> (String, Option<u128>) {
         match self {
-            Who::Owner(owner) => {
+            HolderIdentity::Owner(owner) => {
                 let text = client.owner_text(owner.unwrap_or_else(Owner::fresh));
                 (text, owner.map(|_| rand::random()))
             }
-            Who::Count(_) => (client.owner_text(Owner::fresh()), Some(rand::random())),
-            Who::Ids(count) => {
+            HolderIdentity::Count(_) => (client.owner_text(Owner::fresh()), Some(rand::random())),
+            HolderIdentity::Ids(count) => {
                 let ids = (0..count).map(|_| format!("{:032x}", rand::random::<u128>()));
                 (ids.collect(), None)
             }
@@ -87,8 +87,8 @@ impl Who {
 
     fn count(self) -> u32 {
         match self {
-            Who::Owner(_) => 1,
-            Who::Count(count) | Who::Ids(count) => count,
+            HolderIdentity::Owner(_) => 1,
+            HolderIdentity::Count(count) | HolderIdentity::Ids(count) => count,
         }
     }
 }
@@ -99,7 +99,7 @@ pub(crate) struct Hold {
     /// `<client uuid>:<number>`, or the ids of permits.
     pub(crate) owner: String,
     /// Who asked. An owner that the caller named may hold several times.
-    who: Who,
+    who: HolderIdentity,
     id: Option<u128>,
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
@@ -155,7 +155,7 @@ impl Hold {
     /// A hold that is about to be asked for, for somebody and as `how` says.
     pub(crate) fn new(
         lock: &Arc<LockInner>,
-        who: Who,
+        who: HolderIdentity,
         how: &Acquire,
         durability: Durability,
     ) -> Arc<Self> {
@@ -212,7 +212,7 @@ impl Hold {
         Hold::new(&self.lock, self.who, &how, self.durability)
     }
 
-    pub(crate) fn client(&self) -> &Arc<Shared> {
+    pub(crate) fn client(&self) -> &Arc<ClientCore> {
         &self.lock.client
     }
 
@@ -253,7 +253,7 @@ impl Hold {
 
     /// Whether the caller named its owner, who may therefore ask again under the same name.
     pub(crate) fn is_of_named_owner(&self) -> bool {
-        matches!(self.who, Who::Owner(Some(_)))
+        matches!(self.who, HolderIdentity::Owner(Some(_)))
     }
 
     /// Whether the server knows a repetition of its acquire and release.

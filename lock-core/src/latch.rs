@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::acquire::{LAST_LOOK, answered_by, within};
-use crate::asked::{Subject, no_number, number, yes};
-use crate::client::{Client, Shared};
+use crate::client::{Client, ClientCore};
 use crate::clock::Instant;
 use crate::error::LockError;
+use crate::idempotent_requests::{Subject, no_number, number, yes};
 use crate::kind::latch as form;
 use crate::lock::Wait;
 use crate::names::Names;
-use crate::servers::{Need, backoff, passes};
-use crate::topology::{NodeError, Sent};
+use crate::servers::{RequestPurpose, backoff, passes};
+use crate::topology::{NodeError, ServerReply};
 use crate::waiting::gate::Subscriptions;
 use crate::waiting::line;
 
@@ -57,12 +57,12 @@ pub(crate) struct LatchFront {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Latch {
-    inner: Arc<Inner>,
+    inner: Arc<LatchInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    client: Arc<Shared>,
+struct LatchInner {
+    client: Arc<ClientCore>,
     names: Names,
 }
 
@@ -75,7 +75,7 @@ impl Client {
         let names = self.in_one_set("latch", name, Names::of_latch)?;
         let client = Arc::clone(self.shared());
         Ok(Latch {
-            inner: Arc::new(Inner { client, names }),
+            inner: Arc::new(LatchInner { client, names }),
         })
     }
 }
@@ -181,7 +181,7 @@ impl Latch {
             if place.attended_at().elapsed() >= options.poll_bound * bounds {
                 match inner.look(end).await {
                     Ok(look) if look.is_open => return Ok(true),
-                    Err(error) if is_over || !passes(&error, Need::Answer) => {
+                    Err(error) if is_over || !passes(&error, RequestPurpose::Answer) => {
                         return Err(inner.failed(error));
                     }
                     _ => asked_at = Instant::now(),
@@ -206,7 +206,9 @@ impl Latch {
                     failures = 0;
                     None
                 }
-                Err(error) if !passes(&error, Need::Answer) => return Err(inner.failed(error)),
+                Err(error) if !passes(&error, RequestPurpose::Answer) => {
+                    return Err(inner.failed(error));
+                }
                 Err(error) => {
                     failures += 1;
                     Some(error)
@@ -238,12 +240,12 @@ impl Latch {
     }
 }
 
-struct Look {
+struct LatchState {
     is_open: bool,
     sent_at: Instant,
 }
 
-impl Inner {
+impl LatchInner {
     fn subject(&self) -> Subject<'_> {
         Subject {
             client: &self.client,
@@ -256,16 +258,16 @@ impl Inner {
         Subscriptions::on(routes, &self.names.key, &[&self.names.channel])
     }
 
-    async fn look(&self, end: Option<Instant>) -> Result<Look, NodeError> {
+    async fn look(&self, end: Option<Instant>) -> Result<LatchState, NodeError> {
         let now = Instant::now();
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
         let question = form::count(&self.names);
         let asked = self.client.route().send(&question, deadline);
         let (sent, _) = answered_by(deadline, asked).await;
-        let sent: Sent = sent?;
+        let sent: ServerReply = sent?;
         let count = number(&sent.value).ok_or_else(|| no_number(&sent))?;
-        Ok(Look {
+        Ok(LatchState {
             is_open: count <= 0,
             sent_at: sent.sent_at,
         })

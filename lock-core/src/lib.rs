@@ -114,9 +114,9 @@
 //! |---|---|
 //! | `client.rs`, `options.rs`, `target.rs` | a client, how it behaves, and which servers it is for |
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
-//! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `asked.rs` asks their questions |
+//! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `idempotent_requests.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
-//! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/turns.rs` then lets other clients look first |
+//! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/contended_locks.rs` then lets other clients look first |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
 //! | `hold.rs`, `guarded.rs` | what acquire, renewal and release share of one hold, and what guards hold |
 //! | `servers.rs`, `quorum.rs` | ask one server set, or several |
@@ -127,7 +127,6 @@
 //! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
-mod asked;
 mod background;
 mod client;
 mod clock;
@@ -138,6 +137,7 @@ mod fenced_lock;
 mod guard;
 mod guarded;
 mod hold;
+mod idempotent_requests;
 mod kind;
 mod latch;
 mod lock;
@@ -148,12 +148,12 @@ mod named;
 mod names;
 mod options;
 mod parameters;
+mod pending_releases;
 mod permits;
 mod quorum;
 mod read_write;
 mod release;
 mod renewals;
-mod returns;
 mod semaphore;
 mod servers;
 mod short_forms;

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::acquire;
-use crate::asked::Subject;
-use crate::client::Shared;
+use crate::client::ClientCore;
 use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::kind::{Form, Held, Kind};
+use crate::idempotent_requests::Subject;
+use crate::kind::{CurrentHolder, Form, Kind};
 use crate::names::Names;
 use crate::options::setters;
 use crate::servers::Servers;
@@ -161,8 +161,8 @@ pub struct Holder {
     pub remaining: Option<Duration>,
 }
 
-impl From<Held> for Holder {
-    fn from(held: Held) -> Self {
+impl From<CurrentHolder> for Holder {
+    fn from(held: CurrentHolder) -> Self {
         Holder {
             owner: held.owner,
             holds: held.count,
@@ -180,7 +180,7 @@ pub struct Lock {
 
 /// What all holds of a lock share; permits are held alike.
 pub(crate) struct LockInner {
-    pub(crate) client: Arc<Shared>,
+    pub(crate) client: Arc<ClientCore>,
     pub(crate) names: Names,
     /// The kind's name.
     pub(crate) word: &'static str,

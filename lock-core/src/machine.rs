@@ -44,14 +44,14 @@ pub trait Stream: fmt::Debug + Send + Sync {
 /// A process whose tasks can all be stopped, and ended.
 pub trait Process: Send + Sync {
     /// A task of the process is about to run; `task` is a place in which the process keeps the task's number.
-    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> Turn;
+    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> TaskState;
     /// It has run; `over`: it will not again.
     fn end(&self, task: Option<u64>, over: bool);
 }
 
 /// Whether a task runs now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum TaskState {
     /// It does.
     Go,
     /// The process is stopped; the task is woken when it goes on.
@@ -70,12 +70,12 @@ thread_local! {
 pub fn enter(machine: Arc<dyn Machine>) -> impl Sized {
     ENTERED.store(true, Ordering::Relaxed);
     HERE.set(Some(machine));
-    Left
+    MachineGuard
 }
 
-struct Left;
+struct MachineGuard;
 
-impl Drop for Left {
+impl Drop for MachineGuard {
     fn drop(&mut self) {
         HERE.set(None);
     }
@@ -227,9 +227,9 @@ impl<F: Future> Future for InProcess<F> {
         let this = &mut *self;
         let turn = this.process.begin(&mut this.task, context);
         let polled = match (turn, &mut this.work) {
-            (Turn::Go, Some(work)) => work.as_mut().poll(context),
-            (Turn::Wait, _) | (Turn::Go, None) => Poll::Pending,
-            (Turn::Never, _) => {
+            (TaskState::Go, Some(work)) => work.as_mut().poll(context),
+            (TaskState::Wait, _) | (TaskState::Go, None) => Poll::Pending,
+            (TaskState::Never, _) => {
                 this.work = None;
                 Poll::Pending
             }

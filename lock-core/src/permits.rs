@@ -5,11 +5,11 @@ use std::{fmt, ops::Deref, str::FromStr, sync::Arc, time::Duration};
 use redis::Value;
 
 use crate::acquire::acquire_for;
-use crate::asked::yes;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
-use crate::hold::{ENDLESS, Who};
+use crate::hold::{ENDLESS, HolderIdentity};
+use crate::idempotent_requests::yes;
 use crate::kind::permits::{self as form, Change};
 use crate::lock::{Acquire, LockInner, Wait};
 use crate::semaphore::{counted, delete};
@@ -199,7 +199,7 @@ impl Permits {
         if how.owner.is_some() || how.token_life.is_some() {
             return invalid("permits have ids instead of owners, and no tokens".to_owned());
         }
-        let guard = acquire_for(&self.inner, Who::Ids(permits), &how).await?;
+        let guard = acquire_for(&self.inner, HolderIdentity::Ids(permits), &how).await?;
         let ids = PermitId::read_all(guard.owner());
         Ok(PermitGuard { guard, ids })
     }

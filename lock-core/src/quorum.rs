@@ -17,11 +17,11 @@ use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 use crate::acquire::LAST_LOOK;
 use crate::clock::Instant;
 use crate::hold::Hold;
-use crate::kind::{Form, Given, Held};
-use crate::release::{Giving, Open};
+use crate::kind::{CurrentHolder, Form, ReleaseAnswer};
+use crate::release::{Open, ReleaseReason};
 use crate::servers::{
-    ExtendOutcome, GiveBack, Need, Tried, acquire_at, extend_at, holder_at, passes, release_at,
-    yes_at,
+    AttemptAnswer, ExtendOutcome, GiveBack, RequestPurpose, acquire_at, extend_at, holder_at,
+    passes, release_at, yes_at,
 };
 use crate::topology::{NodeError, Request, Route};
 
@@ -62,19 +62,23 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, index: usize, answer: Result<Tried, NodeError>) {
+    fn count(&mut self, index: usize, answer: Result<AttemptAnswer, NodeError>) {
         match answer {
-            Ok(Tried::Granted { .. }) => {
+            Ok(AttemptAnswer::Granted { .. }) => {
                 self.granted += 1;
                 self.taken.push((index, true));
             }
-            Ok(Tried::Thin { acked, demanded }) => {
+            Ok(AttemptAnswer::Thin { acked, demanded }) => {
                 self.thin = Some((acked, demanded));
                 self.taken.push((index, true));
             }
-            Ok(Tried::Busy { left } | Tried::Queued { left, .. }) => self.refused.push(left),
-            Ok(Tried::Split | Tried::Late | Tried::Own) => self.refused.push(None),
-            Ok(Tried::Settled) => self.settled = true,
+            Ok(AttemptAnswer::Busy { left } | AttemptAnswer::Queued { left, .. }) => {
+                self.refused.push(left)
+            }
+            Ok(AttemptAnswer::Split | AttemptAnswer::Late | AttemptAnswer::Own) => {
+                self.refused.push(None)
+            }
+            Ok(AttemptAnswer::Settled) => self.settled = true,
             Err(error) => {
                 if !error.definite {
                     self.doubtful += 1;
@@ -86,13 +90,13 @@ impl Tally {
     }
 
     /// What a failed attempt of `n` masters comes to, after what was taken has been given back.
-    fn failed(self, n: usize, given_back: usize) -> Result<Tried, NodeError> {
+    fn failed(self, n: usize, given_back: usize) -> Result<AttemptAnswer, NodeError> {
         let majority = majority(n);
         if self.settled {
-            return Ok(Tried::Settled);
+            return Ok(AttemptAnswer::Settled);
         }
         if let Some((acked, demanded)) = self.thin {
-            return Ok(Tried::Thin { acked, demanded });
+            return Ok(AttemptAnswer::Thin { acked, demanded });
         }
         if self.refused.len() >= majority {
             // When enough masters could be free: those that granted are.
@@ -100,10 +104,10 @@ impl Tally {
             left.sort_unstable();
             let missing = majority.saturating_sub(self.granted).max(1);
             let left = left.get(missing - 1).copied();
-            return Ok(Tried::Busy { left });
+            return Ok(AttemptAnswer::Busy { left });
         }
         if self.granted + self.refused.len() >= majority {
-            return Ok(Tried::Split);
+            return Ok(AttemptAnswer::Split);
         }
         // No majority answered: that is no refusal but an outage.
         let heard = self.granted + self.refused.len();
@@ -113,7 +117,7 @@ impl Tally {
         let code = self
             .errors
             .iter()
-            .find(|error| !passes(error, Need::Answer));
+            .find(|error| !passes(error, RequestPurpose::Answer));
         Err(NodeError {
             node: None,
             definite,
@@ -131,7 +135,7 @@ pub(crate) async fn acquire(
     hold: &Arc<Hold>,
     request: Request,
     deadline: Instant,
-) -> Result<Tried, NodeError> {
+) -> Result<AttemptAnswer, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let first_sent_at = Instant::now();
     let node_timeout = hold.client().options.quorum_node_timeout(hold.lease);
@@ -153,7 +157,7 @@ pub(crate) async fn acquire(
             if !answers.is_empty() {
                 late_answers(hold, answers);
             }
-            return Ok(Tried::Granted {
+            return Ok(AttemptAnswer::Granted {
                 token: None,
                 sent_at: first_sent_at,
             });
@@ -177,14 +181,16 @@ pub(crate) async fn acquire(
 }
 
 /// Hears the answers that came after a majority.
-fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
+fn late_answers(hold: &Arc<Hold>, mut answers: Answers<AttemptAnswer>) {
     let late = Arc::clone(hold);
     hold.client().background.spawn(async move {
         while let Some((index, answer)) = answers.next().await {
             let to_give_back = match answer {
                 // The release went to this master too, and over the same connection it comes after the acquire. Only
                 // if it found nothing it had overtaken the acquire.
-                Ok(Tried::Granted { .. } | Tried::Thin { .. }) => late.granted_late(index),
+                Ok(AttemptAnswer::Granted { .. } | AttemptAnswer::Thin { .. }) => {
+                    late.granted_late(index)
+                }
                 Ok(_) => false,
                 Err(error) => {
                     if !error.definite {
@@ -194,7 +200,7 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<Tried>) {
                 }
             };
             if to_give_back && late.has_ended() {
-                Open::new(&late, Giving::Undo).add(index);
+                Open::new(&late, ReleaseReason::Undo).add(index);
             }
         }
     });
@@ -213,7 +219,7 @@ async fn give_back(
 ) -> usize {
     let request = hold.lock.form.undo(&hold.ask(hold.lease));
     let moment = deadline.max(Instant::now() + LAST_LOOK);
-    let mut open = Open::new(hold, Giving::Undo);
+    let mut open = Open::new(hold, ReleaseReason::Undo);
     let mut acks: FuturesUnordered<_> = taken
         .iter()
         .map(|&(index, answers)| {
@@ -233,10 +239,10 @@ async fn give_back(
     while let Some((index, ack)) = acks.next().await {
         if let Ok(given) = ack {
             // Where there is nothing the acquire may still be on its way, unless its record keeps it out.
-            if given != Given::Absent || !hold.unsettled.get() || hold.has_records() {
+            if given != ReleaseAnswer::Absent || !hold.unsettled.get() || hold.has_records() {
                 open.close(index);
             }
-            given_back += usize::from(given != Given::Absent);
+            given_back += usize::from(given != ReleaseAnswer::Absent);
         }
     }
     given_back
@@ -290,7 +296,7 @@ pub(crate) async fn release(
     hold: &Arc<Hold>,
     request: Request,
     how: GiveBack,
-) -> Result<Given, NodeError> {
+) -> Result<ReleaseAnswer, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| {
         let hold = Arc::clone(hold);
@@ -301,9 +307,9 @@ pub(crate) async fn release(
     });
     // Where the acquire's answer was lost a release does not keep a late acquire out, its undo does.
     let giving = if hold.unsettled.get() {
-        Giving::Undo
+        ReleaseReason::Undo
     } else {
-        Giving::Release
+        ReleaseReason::Release
     };
     let mut open = Open::new(hold, giving);
     open.add_all();
@@ -325,9 +331,9 @@ pub(crate) async fn release(
         let Some((index, answer)) = next else { break };
         settle(hold, &mut open, index, &answer);
         match answer {
-            Ok(Given::Freed | Given::Passed { .. }) => freed += 1,
-            Ok(Given::Kept) => kept += 1,
-            Ok(Given::Absent | Given::Inherited { .. }) => absent += 1,
+            Ok(ReleaseAnswer::Freed | ReleaseAnswer::Passed { .. }) => freed += 1,
+            Ok(ReleaseAnswer::Kept) => kept += 1,
+            Ok(ReleaseAnswer::Absent | ReleaseAnswer::Inherited { .. }) => absent += 1,
             Err(error) => errors.push(error),
         }
         // A minority may not have had it from the start; more than that is a lost lock.
@@ -344,22 +350,26 @@ pub(crate) async fn release(
             });
         }
         return Ok(match (lost, kept) {
-            (true, _) => Given::Absent,
-            (false, 0) => Given::Freed,
-            (false, _) => Given::Kept,
+            (true, _) => ReleaseAnswer::Absent,
+            (false, 0) => ReleaseAnswer::Freed,
+            (false, _) => ReleaseAnswer::Kept,
         });
     }
     // A majority has it no more, although not all of them had it until now.
     if freed + kept + absent >= majority {
-        return Ok(if kept > 0 { Given::Kept } else { Given::Freed });
+        return Ok(if kept > 0 {
+            ReleaseAnswer::Kept
+        } else {
+            ReleaseAnswer::Freed
+        });
     }
     Err(outvoted(&errors, freed + kept, n))
 }
 
 /// A master that has answered a release is done with, unless its acquire was still on the way.
-fn settle(hold: &Hold, open: &mut Open, index: usize, answer: &Result<Given, NodeError>) {
+fn settle(hold: &Hold, open: &mut Open, index: usize, answer: &Result<ReleaseAnswer, NodeError>) {
     let done = match answer {
-        Ok(Given::Absent) => !hold.was_absent(index) && !hold.unsettled.get(),
+        Ok(ReleaseAnswer::Absent) => !hold.was_absent(index) && !hold.unsettled.get(),
         Ok(_) => true,
         Err(_) => false,
     };
@@ -402,13 +412,13 @@ pub(crate) async fn holder(
     form: &'static dyn Form,
     request: Request,
     deadline: Instant,
-) -> Result<Option<Held>, NodeError> {
+) -> Result<Option<CurrentHolder>, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| async move {
         holder_at(&*route, form, &request, deadline).await
     });
     let (mut heard, mut errors) = (0, Vec::new());
-    let mut named: BTreeMap<String, Vec<Held>> = BTreeMap::new();
+    let mut named: BTreeMap<String, Vec<CurrentHolder>> = BTreeMap::new();
     while let Some((_, answer)) = answers.next().await {
         match answer {
             Ok(held) => {
@@ -418,7 +428,7 @@ pub(crate) async fn holder(
                     of_one.push(held);
                     if of_one.len() >= majority {
                         let longest_first =
-                            |held: &Held| Reverse(held.left.unwrap_or(Duration::MAX));
+                            |held: &CurrentHolder| Reverse(held.left.unwrap_or(Duration::MAX));
                         of_one.sort_by_key(longest_first);
                         return Ok(Some(of_one.swap_remove(majority - 1)));
                     }

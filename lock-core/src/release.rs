@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::acquire::outside_of_tokio;
-use crate::client::Shared;
+use crate::client::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::{LostReason, Released};
 use crate::hold::Hold;
-use crate::kind::{Ask, Given};
+use crate::kind::{Ask, ReleaseAnswer};
 use crate::lock::LockInner;
 use crate::quorum;
-use crate::servers::{GiveBack, Need, Servers, passes, release_at};
+use crate::servers::{GiveBack, RequestPurpose, Servers, passes, release_at};
 use crate::topology::{NodeError, Request};
 use crate::waiting::handoff::Handoff;
 
@@ -25,7 +25,7 @@ const ACTION: &str = "release";
 pub(crate) const ANSWERS: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Giving {
+pub(crate) enum ReleaseReason {
     /// A hold that was granted.
     Release,
     /// An acquire that may have been granted.
@@ -40,14 +40,14 @@ pub(crate) enum Giving {
 #[derive(Debug)]
 pub(crate) struct Open {
     hold: Arc<Hold>,
-    giving: Giving,
+    giving: ReleaseReason,
     /// One bit for each route, in their order.
     routes: u64,
 }
 
 impl Open {
     /// Nothing open yet.
-    pub(crate) fn new(hold: &Arc<Hold>, giving: Giving) -> Self {
+    pub(crate) fn new(hold: &Arc<Hold>, giving: ReleaseReason) -> Self {
         Open {
             hold: Arc::clone(hold),
             giving,
@@ -94,7 +94,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let client = hold.client();
     let valid = hold.end();
     client.watchdog.remove(hold);
-    let mut open = Open::new(hold, Giving::Release);
+    let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
     if let Some(why) = outside_of_tokio() {
         let (kind, name) = (ErrorKind::Unknown, &hold.lock.names.key);
@@ -106,7 +106,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
         deadline: Instant::now() + client.options.response_timeout * ANSWERS,
     };
     let successors = Handoff::of(hold, how.deadline);
-    let request = request(hold, Giving::Release, &successors);
+    let request = request(hold, ReleaseReason::Release, &successors);
     let given = match &hold.lock.servers {
         Servers::One(route) => {
             let given = release_at(&**route, hold, &request, how).await;
@@ -125,27 +125,27 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
         Ok(given) => {
             // An acquire that is still on its way would take the lock for nobody.
             if hold.unsettled.get() {
-                open.giving = Giving::Undo;
+                open.giving = ReleaseReason::Undo;
             } else {
                 open.close_all();
             }
             match given {
                 // A repetition of the acquire may have come after all, and taken what others had meanwhile.
-                Given::Freed | Given::Passed { .. } | Given::Kept
+                ReleaseAnswer::Freed | ReleaseAnswer::Passed { .. } | ReleaseAnswer::Kept
                     if !how.valid && hold.unsettled.get() =>
                 {
                     let why = "it was lost before, and what was given back may be a late repetition of its acquire";
                     Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
                 }
-                Given::Freed | Given::Passed { .. } => Ok(Released::Freed),
-                Given::Kept => Ok(Released::StillHeld),
-                Given::Absent | Given::Inherited { .. } => {
+                ReleaseAnswer::Freed | ReleaseAnswer::Passed { .. } => Ok(Released::Freed),
+                ReleaseAnswer::Kept => Ok(Released::StillHeld),
+                ReleaseAnswer::Absent | ReleaseAnswer::Inherited { .. } => {
                     let why = format!("the server does not have it for {}", hold.owner);
                     Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
                 }
             }
         }
-        Err(error) if error.definite && !passes(&error, Need::Deed) => {
+        Err(error) if error.definite && !passes(&error, RequestPurpose::Deed) => {
             open.close_all();
             Err(LockError::at_node(ErrorKind::Failed, ACTION, name, error))
         }
@@ -158,7 +158,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.end();
     hold.client().watchdog.remove(hold);
-    let mut open = Open::new(hold, Giving::Release);
+    let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
 }
 
@@ -166,17 +166,17 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
 pub(crate) fn take_back(hold: &Arc<Hold>) {
     hold.lose(LostReason::Closed);
     hold.client().watchdog.remove(hold);
-    let mut open = Open::new(hold, Giving::Release);
+    let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
 }
 
-fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
+fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {
     let ask = Ask {
         successors: successors.said(),
         ..hold.ask(hold.lease)
     };
     match giving {
-        Giving::Release => hold.lock.form.release(&ask),
+        ReleaseReason::Release => hold.lock.form.release(&ask),
         _ if hold.client().wait_queues.shares_owner(hold) => {
             // The place is the other one's too, and stays.
             hold.lock.form.undo(&Ask { place: None, ..ask })
@@ -186,10 +186,10 @@ fn request(hold: &Hold, giving: Giving, successors: &Handoff) -> Request {
 }
 
 /// An undo of what no lease ends, until it is dropped.
-struct Undo<'a>(&'a Shared);
+struct Undo<'a>(&'a ClientCore);
 
 impl<'a> Undo<'a> {
-    fn begin(client: &'a Shared) -> Self {
+    fn begin(client: &'a ClientCore) -> Self {
         client.undos.fetch_add(1, Ordering::Relaxed);
         Undo(client)
     }
@@ -218,7 +218,7 @@ pub(crate) fn too_many_undos(lock: &LockInner) -> Option<NodeError> {
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Gives back on one server set until that is acknowledged or no server can have it any more.
-async fn compensate(hold: &Hold, giving: Giving, index: usize) {
+async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     const MOST: Duration = Duration::from_secs(2);
     let client = hold.client();
     let route = &hold.lock.servers.routes()[index];
@@ -228,20 +228,20 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
     let undo_life = hold.lock.form.undo_life();
     let _counted = undo_life.map(|_| Undo::begin(client));
     let successors = match giving {
-        Giving::UndoNamed => Handoff::none(),
+        ReleaseReason::UndoNamed => Handoff::none(),
         // The others leave, too: the place would stay for one of them.
         _ if client.background.is_closed() => Handoff::none(),
         _ => Handoff::of(hold, Instant::now() + client.options.response_timeout),
     };
     let mut request = request(hold, giving, &successors);
     request.leaves_at_once = true;
-    let mut names = giving == Giving::Undo && !successors.said().is_empty();
+    let mut names = giving == ReleaseReason::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
     // for as long as the lease could last; an acquire with a record is kept out by the record.
     // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
     // are asked, and else if the release itself gets no answer.
-    let dropped = giving != Giving::Release && hold.asking.get();
+    let dropped = giving != ReleaseReason::Release && hold.asking.get();
     let may_come_late = !hold.has_records();
     let mut repeat =
         may_come_late && (hold.unsettled.get() || dropped && hold.durability != Durability::None);
@@ -250,7 +250,7 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
         .lock
         .form
         .line()
-        .filter(|_| giving != Giving::Release && hold.in_line.get());
+        .filter(|_| giving != ReleaseReason::Release && hold.in_line.get());
     let place = line.map_or(Duration::ZERO, |line| line.place_life());
     let until = hold.server_until().max(Instant::now() + place) + client.options.response_timeout;
     let until = undo_life.map_or(until, |life| until.min(Instant::now() + life));
@@ -268,12 +268,12 @@ async fn compensate(hold: &Hold, giving: Giving, index: usize) {
                 if let (Some(successors), Some(given)) = (successors.take(), given) {
                     successors.tell(given, sent.sent_at);
                 }
-                let overtaken = given == Some(Given::Absent) && hold.was_absent(index);
+                let overtaken = given == Some(ReleaseAnswer::Absent) && hold.was_absent(index);
                 if !std::mem::replace(&mut first, false) || !overtaken {
                     return;
                 }
             }
-            Err(error) if !passes(&error, Need::Deed) => return,
+            Err(error) if !passes(&error, RequestPurpose::Deed) => return,
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
             Ok(_) => {}
         }

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::acquire::acquire_for;
-use crate::asked::{Once, number, yes};
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::LostReason;
-use crate::hold::{ENDLESS, Who};
+use crate::hold::{ENDLESS, HolderIdentity};
+use crate::idempotent_requests::{Once, number, yes};
 use crate::kind::Form;
-use crate::kind::semaphore::{self as form, Absent};
+use crate::kind::semaphore::{self as form, MissingCounter};
 use crate::lock::{Acquire, Lease, LockInner, Wait};
 use crate::names::Names;
 use crate::servers::Servers;
@@ -160,7 +160,7 @@ impl Semaphore {
             return Ok(());
         }
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
-        let guard = acquire_for(&self.inner, Who::Count(permits), &how).await?;
+        let guard = acquire_for(&self.inner, HolderIdentity::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
             let client = &self.inner.client;
             let record = form::record_of_acquire(&self.inner.names, id);
@@ -171,7 +171,7 @@ impl Semaphore {
         Ok(())
     }
 
-    fn giving(&self, permits: i64, absent: Absent) -> Once {
+    fn giving(&self, permits: i64, absent: MissingCounter) -> Once {
         giving(&self.inner, permits, absent)
     }
 
@@ -181,10 +181,10 @@ impl Semaphore {
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
     /// on in the background for an hour, as long as the client lives.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
-        self.give_back(permits, Absent::Begins).await
+        self.give_back(permits, MissingCounter::Begins).await
     }
 
-    async fn give_back(&self, permits: u32, absent: Absent) -> Result<(), LockError> {
+    async fn give_back(&self, permits: u32, absent: MissingCounter) -> Result<(), LockError> {
         if permits == 0 {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl Semaphore {
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is done or not
     /// also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
-        let once = self.giving(permits.into(), Absent::Begins);
+        let once = self.giving(permits.into(), MissingCounter::Begins);
         let subject = self.inner.subject();
         subject.ask("add permits to", once, number).await
     }
@@ -235,14 +235,14 @@ pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
     inner.subject().ask("delete", request, yes).await
 }
 
-fn giving(inner: &LockInner, permits: i64, absent: Absent) -> Once {
+fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> Once {
     form::add(&inner.names, permits, absent, inner.publish())
 }
 
 /// Gives permits back that a guard had. Nobody waits for the answer, and the record ends by itself.
 pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
     if permits > 0 {
-        let mut request = giving(inner, permits.into(), Absent::Stays).request;
+        let mut request = giving(inner, permits.into(), MissingCounter::Stays).request;
         request.leaves_at_once = true;
         drop(inner.subject().begin(request, number));
     }
@@ -272,7 +272,9 @@ impl SemaphoreGuard {
             let why = LostReason::Closed.to_string();
             return Err(LockError::local(kind, "release", name, why));
         }
-        self.semaphore.give_back(self.permits, Absent::Stays).await
+        self.semaphore
+            .give_back(self.permits, MissingCounter::Stays)
+            .await
     }
 
     /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget) of a permit in tokio.

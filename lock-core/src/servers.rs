@@ -8,12 +8,12 @@ use crate::acquire::LAST_LOOK;
 use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
-use crate::kind::{Ask, Extended, Form, Given, Held, Reply};
+use crate::kind::{Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply};
 use crate::lock::LockInner;
 use crate::quorum;
 use crate::sync::Mutex;
 use crate::topology::{
-    MAX_CLIENTS, NodeError, RESTARTED, Request, Route, Script, Sent, What, slot,
+    MAX_CLIENTS, NodeError, RESTARTED, Request, RequestCommand, Route, Script, ServerReply, slot,
 };
 
 /// Who decides over a lock.
@@ -27,7 +27,7 @@ pub(crate) enum Servers {
 
 /// The answer to one attempt to acquire.
 #[derive(Debug)]
-pub(crate) enum Tried {
+pub(crate) enum AttemptAnswer {
     Granted {
         token: Option<u64>,
         sent_at: Instant,
@@ -77,7 +77,7 @@ impl Servers {
         &self,
         hold: &Arc<Hold>,
         deadline: Instant,
-    ) -> Result<Tried, NodeError> {
+    ) -> Result<AttemptAnswer, NodeError> {
         hold.may_last(deadline, hold.lease);
         let clock = &hold.client().server_clock;
         let mut late = 0;
@@ -98,8 +98,8 @@ impl Servers {
             late += 1;
             match tried {
                 // The clock was not known, or another server's.
-                Ok(Tried::Late) if late < 4 && Instant::now() < deadline => {}
-                Ok(Tried::Late) => {
+                Ok(AttemptAnswer::Late) if late < 4 && Instant::now() < deadline => {}
+                Ok(AttemptAnswer::Late) => {
                     return Err(NodeError::local(
                         "it came too late to the server, by whose clock nobody waited for it any more",
                     ));
@@ -140,7 +140,7 @@ impl Servers {
         &self,
         lock: &LockInner,
         deadline: Instant,
-    ) -> Result<Option<Held>, NodeError> {
+    ) -> Result<Option<CurrentHolder>, NodeError> {
         let request = lock.form.look(&lock.names);
         match self {
             Servers::One(route) => holder_at(&**route, lock.form, &request, deadline).await,
@@ -152,7 +152,7 @@ impl Servers {
         &self,
         lock: &LockInner,
         deadline: Instant,
-    ) -> Result<Vec<Held>, NodeError> {
+    ) -> Result<Vec<CurrentHolder>, NodeError> {
         match self {
             Servers::One(route) => {
                 let sent = route.send(&lock.form.look(&lock.names), deadline).await?;
@@ -194,7 +194,7 @@ fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> 
 }
 
 /// Too few acknowledgements, if so.
-fn thin(sent: &Sent) -> Option<(u32, u32)> {
+fn thin(sent: &ServerReply) -> Option<(u32, u32)> {
     sent.acked.filter(|(acked, demanded)| acked < demanded)
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn acquire_at(
     hold: &Hold,
     request: &Request,
     deadline: Instant,
-) -> Result<Tried, NodeError> {
+) -> Result<AttemptAnswer, NodeError> {
     let sent = match route.send(request, deadline).await {
         Err(error) if !error.definite && error.code.is_some() => {
             return Err(Box::pin(taken_back(route, hold, error, deadline)).await);
@@ -221,18 +221,18 @@ pub(crate) async fn acquire_at(
             }
             granted(&sent, None)
         }
-        Reply::Busy { left } => Tried::Busy { left },
-        Reply::Queued { left, server_us } => Tried::Queued {
+        Reply::Busy { left } => AttemptAnswer::Busy { left },
+        Reply::Queued { left, server_us } => AttemptAnswer::Queued {
             left,
             server_us,
             sent_at: sent.sent_at,
         },
         Reply::Late { server_ms } => {
             hold.client().server_clock.showed(sent.sent_at, server_ms);
-            Tried::Late
+            AttemptAnswer::Late
         }
-        Reply::Settled => Tried::Settled,
-        Reply::Own => Tried::Own,
+        Reply::Settled => AttemptAnswer::Settled,
+        Reply::Own => AttemptAnswer::Own,
     })
 }
 
@@ -262,10 +262,10 @@ async fn taken_back(
     }
 }
 
-fn granted(sent: &Sent, token: Option<u64>) -> Tried {
+fn granted(sent: &ServerReply, token: Option<u64>) -> AttemptAnswer {
     match thin(sent) {
-        Some((acked, demanded)) => Tried::Thin { acked, demanded },
-        None => Tried::Granted {
+        Some((acked, demanded)) => AttemptAnswer::Thin { acked, demanded },
+        None => AttemptAnswer::Granted {
             token,
             sent_at: sent.sent_at,
         },
@@ -282,13 +282,13 @@ pub(crate) async fn extend_at(
     let sent = route.send(request, deadline).await?;
     let reply = hold.lock.form.read_extend(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
-        Extended::Held => match thin(&sent) {
+        ExtendAnswer::Held => match thin(&sent) {
             Some((acked, demanded)) => ExtendOutcome::Thin { acked, demanded },
             None => ExtendOutcome::Held {
                 sent_at: sent.sent_at,
             },
         },
-        Extended::Missing => ExtendOutcome::Missing,
+        ExtendAnswer::Missing => ExtendOutcome::Missing,
     })
 }
 
@@ -319,7 +319,7 @@ pub(crate) async fn extend_together(
     deadline: Instant,
 ) -> Result<Vec<ExtendOutcome>, NodeError> {
     let lock = &holds[0].lock;
-    let mut request = Request::new(What::Script(lock.form.extend_script()));
+    let mut request = Request::new(RequestCommand::Script(lock.form.extend_script()));
     for hold in holds {
         hold.may_last(deadline, hold.lease);
         request = hold.lock.form.extend_keys(&hold.ask(hold.lease), request);
@@ -333,10 +333,10 @@ pub(crate) async fn extend_together(
         return Err(not_an_answer(&sent));
     };
     let read = |answer| match lock.form.read_extend(answer) {
-        Some(Extended::Held) => Some(ExtendOutcome::Held {
+        Some(ExtendAnswer::Held) => Some(ExtendOutcome::Held {
             sent_at: sent.sent_at,
         }),
-        Some(Extended::Missing) => Some(ExtendOutcome::Missing),
+        Some(ExtendAnswer::Missing) => Some(ExtendOutcome::Missing),
         None => None,
     };
     let all: Option<Vec<_>> = answers.iter().map(read).collect();
@@ -361,19 +361,26 @@ pub(crate) async fn release_at(
     hold: &Hold,
     request: &Request,
     how: GiveBack,
-) -> Result<(Given, Instant), NodeError> {
+) -> Result<(ReleaseAnswer, Instant), NodeError> {
     let one_answer = hold.client().options.response_timeout;
     let turns = &hold.client().turns;
     turns.giving(&hold.lock);
-    let asked = ask_again(route, request, one_answer, how.deadline, Need::Deed).await;
+    let asked = ask_again(
+        route,
+        request,
+        one_answer,
+        how.deadline,
+        RequestPurpose::Deed,
+    )
+    .await;
     let (sent, doubtful) = asked?;
     let given = hold.lock.form.read_release(&sent.value);
     let given = given.ok_or_else(|| not_an_answer(&sent))?;
     turns.gave(&hold.lock, route, given, &sent.value);
     let done_before = doubtful && how.valid && !hold.has_records();
     let given = match given {
-        Given::Absent if done_before => Given::Freed,
-        Given::Inherited { token } if done_before => Given::Passed { token },
+        ReleaseAnswer::Absent if done_before => ReleaseAnswer::Freed,
+        ReleaseAnswer::Inherited { token } if done_before => ReleaseAnswer::Passed { token },
         given => given,
     };
     Ok((given, sent.sent_at))
@@ -386,8 +393,8 @@ pub(crate) async fn ask_again(
     request: &Request,
     one_answer: Duration,
     until: Instant,
-    need: Need,
-) -> Result<(Sent, bool), NodeError> {
+    need: RequestPurpose,
+) -> Result<(ServerReply, bool), NodeError> {
     repeat(one_answer, until, need, |deadline| {
         route.send(request, deadline)
     })
@@ -398,7 +405,7 @@ pub(crate) async fn ask_again(
 pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
     one_answer: Duration,
     until: Instant,
-    need: Need,
+    need: RequestPurpose,
     ask: impl Fn(Instant) -> F,
 ) -> Result<(T, bool), NodeError> {
     let mut doubtful = false;
@@ -426,7 +433,7 @@ pub(crate) async fn holder_at(
     form: &dyn Form,
     request: &Request,
     deadline: Instant,
-) -> Result<Option<Held>, NodeError> {
+) -> Result<Option<CurrentHolder>, NodeError> {
     let sent = route.send(request, deadline).await?;
     form.read_holder(&sent.value)
         .ok_or_else(|| not_an_answer(&sent))
@@ -446,7 +453,7 @@ pub(crate) async fn yes_at(
 }
 
 /// An answer that no script of ours gives: something else is at work there.
-pub(crate) fn not_an_answer(sent: &Sent) -> NodeError {
+pub(crate) fn not_an_answer(sent: &ServerReply) -> NodeError {
     NodeError {
         node: Some(sent.node.to_string()),
         definite: false,
@@ -458,7 +465,7 @@ pub(crate) fn not_an_answer(sent: &Sent) -> NodeError {
 
 /// What a request is for, which decides after which refusals it is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum RequestPurpose {
     /// An answer: the caller learns of a refusal at once, and decides.
     Answer,
     /// A deed, as giving back: until it is done, something stays taken that nobody uses.
@@ -468,9 +475,9 @@ pub(crate) enum Need {
 /// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not ready. A deed is also
 /// tried again after what somebody has to correct at the server: replicas, disk, memory, connections, users. Anything else that a
 /// server says, as that the key is of another type, stays so.
-pub(crate) fn passes(error: &NodeError, need: Need) -> bool {
-    use Need::{Answer, Deed};
-    const PASSING: &[(&str, Need)] = &[
+pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
+    use RequestPurpose::{Answer, Deed};
+    const PASSING: &[(&str, RequestPurpose)] = &[
         ("ASK", Answer),
         ("BUSY", Answer),
         ("CLUSTERDOWN", Answer),

@@ -74,17 +74,17 @@ async fn call<T: Send + 'static>(
 
 /// The grants of a client by the names that the history has for them: those of subjects tell the thread that runs.
 #[derive(Default)]
-struct Names(Mutex<Given>);
+struct Names(Mutex<AssignedNames>);
 
 #[derive(Default)]
-struct Given {
+struct AssignedNames {
     count: u64,
     theirs: BTreeMap<String, String>,
     ours: BTreeMap<String, String>,
 }
 
 impl Names {
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, AssignedNames> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

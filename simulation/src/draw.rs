@@ -30,7 +30,7 @@ pub const TOPOLOGIES: &[&str] = &["single", "sentinel", "cluster", "masters"];
 
 /// What is fixed beforehand; the seed decides the rest.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct FixedChoices {
     /// A kind of [`KINDS`].
     pub kind: Option<String>,
     /// One of [`TOPOLOGIES`].
@@ -41,7 +41,7 @@ pub struct Wanted {
     pub scenario: Option<String>,
 }
 
-impl Wanted {
+impl FixedChoices {
     /// Whether there is something to draw from.
     pub fn fits(&self) -> bool {
         !self.kinds().is_empty()
@@ -85,7 +85,7 @@ enum Style {
 }
 
 /// What was drawn so far, and what is known of it.
-struct Drawn {
+struct PlanDraft {
     random: StdRng,
     style: Style,
     /// For what was added to the draw later, so that the rest of a seed stays what it was.
@@ -115,7 +115,7 @@ struct Drawn {
 ///
 /// # Panics
 /// Nothing [fits](Wanted::fits) what is wanted.
-pub fn scenario(seed: u64, wanted: &Wanted) -> String {
+pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
     let mut random = StdRng::seed_from_u64(seed);
     let kinds = wanted.kinds();
     let (kind, topology) = *kinds.choose(&mut random).expect("something fits");
@@ -146,7 +146,7 @@ pub fn scenario(seed: u64, wanted: &Wanted) -> String {
         5 => Style::Starves,
         _ => Style::Usual,
     };
-    let mut drawn = Drawn {
+    let mut drawn = PlanDraft {
         clients: random.random_range(2..=4),
         random,
         style,
@@ -231,7 +231,7 @@ fn first_kind(subject: &str) -> String {
 ///
 /// # Panics
 /// As [`scenario`].
-pub fn plan(seed: u64, wanted: &Wanted) -> Plan {
+pub fn plan(seed: u64, wanted: &FixedChoices) -> Plan {
     let text = (wanted.scenario.clone()).unwrap_or_else(|| scenario(seed, wanted));
     match Scenario::parse("simulated", &text) {
         Ok(scenario) => Plan::new(&scenario, seed),
@@ -239,7 +239,7 @@ pub fn plan(seed: u64, wanted: &Wanted) -> Plan {
     }
 }
 
-impl Drawn {
+impl PlanDraft {
     fn between(&mut self, low: u32, high: u32) -> u32 {
         self.random.random_range(low..=high)
     }

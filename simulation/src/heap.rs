@@ -28,8 +28,8 @@ const CLASSES: usize = SMALL / STEP + 1 + usize::BITS as usize;
 static BEGINS: AtomicUsize = AtomicUsize::new(isize::MAX as usize);
 
 thread_local! {
-    static OWN: Own = const {
-        Own {
+    static OWN: ThreadHeap = const {
+        ThreadHeap {
             next: Cell::new(0),
             end: Cell::new(0),
             free: [const { Cell::new(null_mut()) }; CLASSES],
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// What the thread that runs has left of the area.
-struct Own {
+struct ThreadHeap {
     /// Nothing from here on was ever taken.
     next: Cell<usize>,
     end: Cell<usize>,
@@ -98,7 +98,7 @@ fn class(layout: Layout) -> (usize, usize) {
     }
 }
 
-impl Own {
+impl ThreadHeap {
     fn runs(&self) -> bool {
         self.end.get() != 0
     }
@@ -159,7 +159,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let runs = OWN.with(Own::runs);
+        let runs = OWN.with(ThreadHeap::runs);
         match is_own(block) {
             true if runs => OWN.with(|own| own.keep(block, layout)),
             // SAFETY: the caller's promise.
@@ -171,7 +171,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let is_own = is_own(block);
-        if !is_own && !OWN.with(Own::runs) {
+        if !is_own && !OWN.with(ThreadHeap::runs) {
             // SAFETY: the caller's promise.
             return unsafe { System.realloc(block, layout, size) };
         }

@@ -1,11 +1,10 @@
 //! Runs the real library against simulated servers in simulated time: everything random comes from one seed, and the history
 //! is judged by the checkers that judge real servers.
 
-mod apart;
 mod client;
 mod clients;
 pub mod draw;
-pub mod fits;
+mod forked_copy;
 mod heap;
 mod host;
 mod nemesis;
@@ -13,5 +12,6 @@ mod network;
 mod process;
 pub mod run;
 pub mod server;
+pub mod simulated_subset;
 pub mod swarm;
 mod system;

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     clients::Clients,
-    network::{Chosen, Network},
+    network::{MessageFault, Network},
     run::{MASTER_NAME, by_name},
     server::{Loss, Reply},
     system::Skew,
@@ -52,7 +52,7 @@ pub(crate) const FAULTS: [&str; 20] = [
 ];
 
 /// Whom faults act on, and who is told.
-pub(crate) struct Scene {
+pub(crate) struct NemesisContext {
     pub(crate) network: Arc<Network>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) topology: Topology,
@@ -64,7 +64,7 @@ pub(crate) struct Scene {
     pub(crate) spans: Mutex<Vec<FaultSpan>>,
 }
 
-impl Scene {
+impl NemesisContext {
     /// Injects a fault when its time has come, and heals it.
     pub(crate) async fn carry_out(self: Arc<Self>, fault: FaultSpec) {
         let mut over = self.over.clone();
@@ -265,7 +265,7 @@ impl Scene {
                         ) => (pattern, nth, count),
                         _ => return false,
                     };
-                let chosen = Chosen {
+                let chosen = MessageFault {
                     span: fault.span,
                     pattern,
                     nth,

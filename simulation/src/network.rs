@@ -16,7 +16,7 @@ use std::{
 };
 
 use chaos::roles::Roles;
-use cluster_config::{MessagePassage, Pattern, Words};
+use cluster_config::{MessagePassage, MessageWords, Pattern};
 pub(crate) use machine::Machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -69,11 +69,11 @@ struct Link {
     /// How much later bytes arrive, give or take.
     delays: Vec<(Duration, Duration)>,
     held: Vec<Event>,
-    chosen: Vec<Chosen>,
+    chosen: Vec<MessageFault>,
 }
 
 /// Messages of a link that a fault holds or loses, by what they say.
-pub(crate) struct Chosen {
+pub(crate) struct MessageFault {
     /// Of the fault.
     pub(crate) span: u64,
     pub(crate) pattern: Pattern,
@@ -421,7 +421,7 @@ impl State {
         {
             let [back, way] = of.ways.clone();
             let (client, server) = &way;
-            let mut words = Words::default();
+            let mut words = MessageWords::default();
             command.iter().for_each(|word| words.push(word));
             let number = client_number(client);
             let labels = match (&self.roles, number) {
@@ -692,7 +692,7 @@ impl State {
     }
 
     /// Begins to hold or to lose messages of a way.
-    pub(crate) fn choose(&mut self, way: &Way, chosen: Chosen) {
+    pub(crate) fn choose(&mut self, way: &Way, chosen: MessageFault) {
         let link = self.links.entry(way.clone()).or_default();
         link.chosen.push(chosen);
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use lock_core::machine::{self, Turn};
+use lock_core::machine::{self, TaskState};
 use tokio::sync::watch;
 
 use crate::system::{Skew, since_base};
@@ -31,7 +31,7 @@ pub(crate) struct Process {
 
 #[derive(Debug)]
 struct Tasks {
-    turn: Turn,
+    turn: TaskState,
     /// When it was stopped last.
     stopped_at: Duration,
     /// For how long it has been stopped before.
@@ -47,7 +47,7 @@ impl Process {
             name: name.to_owned(),
             own: own.clone(),
             tasks: Mutex::new(Tasks {
-                turn: Turn::Go,
+                turn: TaskState::Go,
                 stopped_at: Duration::ZERO,
                 stood_still: Duration::ZERO,
                 wakers: BTreeMap::new(),
@@ -86,8 +86,8 @@ impl Process {
     /// From now on none of its tasks runs.
     pub(crate) fn stop(&self) {
         let mut tasks = self.tasks();
-        if tasks.turn == Turn::Go {
-            tasks.turn = Turn::Wait;
+        if tasks.turn == TaskState::Go {
+            tasks.turn = TaskState::Wait;
             tasks.stopped_at = since_base();
         }
     }
@@ -95,8 +95,8 @@ impl Process {
     /// Undoes [`stop`](Self::stop): every task has a look at what came meanwhile.
     pub(crate) fn go_on(&self) {
         let mut tasks = self.tasks();
-        if tasks.turn == Turn::Wait {
-            tasks.turn = Turn::Go;
+        if tasks.turn == TaskState::Wait {
+            tasks.turn = TaskState::Go;
             let stopped_for = since_base().saturating_sub(tasks.stopped_at);
             tasks.stood_still += stopped_for;
             Self::wake(tasks);
@@ -106,7 +106,7 @@ impl Process {
     /// Ends it: its tasks are dropped where they wait, its connections close.
     pub(crate) fn kill(&self) {
         let mut tasks = self.tasks();
-        tasks.turn = Turn::Never;
+        tasks.turn = TaskState::Never;
         Self::wake(tasks);
         self.dead.send_replace(true);
     }
@@ -141,7 +141,7 @@ impl Process {
 }
 
 impl machine::Process for Process {
-    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> Turn {
+    fn begin(&self, task: &mut Option<u64>, context: &Context<'_>) -> TaskState {
         self.push();
         let mut tasks = self.tasks();
         let number = *task.get_or_insert_with(|| {

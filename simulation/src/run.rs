@@ -41,7 +41,7 @@ use tokio::sync::watch;
 use crate::{
     clients::Clients,
     host::Host,
-    nemesis::Scene,
+    nemesis::NemesisContext,
     network::{Machine, Network, State},
     server::{Address, Membership, Persistence, Server, Settings, Shard, Watch},
     system,
@@ -136,7 +136,7 @@ async fn record(
         tokio::time::sleep(SETTLES).await;
     }
     let _left = machine::enter(Arc::new(Machine(Arc::clone(&network))));
-    let sink = Arc::new(Kept {
+    let sink = Arc::new(HistoryRecorder {
         origin: began,
         lines: Mutex::default(),
         roles,
@@ -151,7 +151,7 @@ async fn record(
     ));
     clients.start().await?;
     let over = watch::Sender::new(false);
-    let scene = Arc::new(Scene {
+    let scene = Arc::new(NemesisContext {
         network: Arc::clone(&network),
         clients: Arc::clone(&clients),
         topology: plan.topology.clone(),
@@ -331,13 +331,13 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
 }
 
 /// Keeps a history in memory.
-struct Kept {
+struct HistoryRecorder {
     origin: Instant,
     lines: Mutex<Vec<Line>>,
     roles: Option<Arc<Mutex<Roles>>>,
 }
 
-impl Sink for Kept {
+impl Sink for HistoryRecorder {
     fn record(&self, entry: Entry) -> u64 {
         let t_ns = self.ns(Instant::now());
         self.roles

@@ -11,8 +11,8 @@ use results::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    apart::{self, Apart, Ended, Limit},
-    draw::{self, Wanted},
+    draw::{self, FixedChoices},
+    forked_copy::{self, CopyOutcome, ForkedCopy, Limit},
     run::{self, Outcome},
     server, system,
 };
@@ -22,7 +22,7 @@ pub const PHASES: [&str; 4] = ["acquire", "hold", "extend", "release"];
 
 /// How often a fault met an operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Met {
+pub struct FaultEncounter {
     /// The fault, by name.
     pub fault: String,
     /// One of [`PHASES`].
@@ -59,7 +59,7 @@ pub struct SeedReport {
     /// Why something is unknown, or what was found.
     pub verdicts: Verdicts,
     /// What met what, and how often.
-    pub met: Vec<(Met, u64)>,
+    pub met: Vec<(FaultEncounter, u64)>,
     /// The lines of its history, where they are wanted.
     pub history: Vec<String>,
     /// And what clients and servers said to each other in it.
@@ -86,7 +86,7 @@ pub struct Report {
     /// In how many seeds a class was not violated that should be.
     pub missed: BTreeMap<String, u64>,
     /// What was met.
-    pub coverage: BTreeMap<Met, u64>,
+    pub coverage: BTreeMap<FaultEncounter, u64>,
 }
 
 impl SeedReport {
@@ -140,7 +140,7 @@ impl Report {
 pub fn run(
     seeds: Range<u64>,
     jobs: usize,
-    wanted: &Wanted,
+    wanted: &FixedChoices,
     history_of: Option<u64>,
     told: impl FnMut(&SeedReport) + Send,
 ) -> io::Result<Report> {
@@ -180,7 +180,7 @@ fn run_each(
         while at_work.len() < jobs.max(1)
             && let Some(seed) = seeds.next()
         {
-            at_work.push(Apart::start(seed, limit, || work(seed))?);
+            at_work.push(ForkedCopy::start(seed, limit, || work(seed))?);
         }
         if at_work.is_empty() {
             report.convicted.sort_by_key(|one| one.seed);
@@ -188,7 +188,7 @@ fn run_each(
             report.processor += own_processor().saturating_sub(began);
             return Ok(report);
         }
-        let place = Apart::first(&mut at_work)?;
+        let place = ForkedCopy::first(&mut at_work)?;
         let one = finish(at_work.swap_remove(place))?;
         told(&one);
         report.take(one);
@@ -203,9 +203,9 @@ fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
     serde_json::to_vec(&one).expect("it is plain JSON")
 }
 
-fn finish(run: Apart) -> io::Result<SeedReport> {
+fn finish(run: ForkedCopy) -> io::Result<SeedReport> {
     let seed = run.number;
-    let Ended { said, processor } = run.finish();
+    let CopyOutcome { said, processor } = run.finish();
     let one = match said {
         Ok(said) => {
             let one: Result<SeedReport, String> = serde_json::from_slice(&said)?;
@@ -222,8 +222,8 @@ fn finish(run: Apart) -> io::Result<SeedReport> {
 
 /// Runs a plan in a process of its own.
 fn run_apart(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
-    let mut run = Apart::start(plan.seed, LIMIT, || one(plan, in_full))?;
-    Apart::first(std::slice::from_mut(&mut run))?;
+    let mut run = ForkedCopy::start(plan.seed, LIMIT, || one(plan, in_full))?;
+    ForkedCopy::first(std::slice::from_mut(&mut run))?;
     finish(run)
 }
 
@@ -235,7 +235,7 @@ fn own_processor() -> Duration {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
     };
-    apart::processor(&usage)
+    forked_copy::processor(&usage)
 }
 
 /// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
@@ -256,7 +256,7 @@ pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedRe
 }
 
 /// Counts which faults came while operations were where.
-fn met(history: &History) -> BTreeMap<Met, u64> {
+fn met(history: &History) -> BTreeMap<FaultEncounter, u64> {
     let mut coverage = BTreeMap::new();
     // Calls without an answer, and grants that were not given back: their phase and their kind.
     let mut open: BTreeMap<u64, (&'static str, String)> = BTreeMap::new();
@@ -295,7 +295,7 @@ fn met(history: &History) -> BTreeMap<Met, u64> {
             }) => {
                 let holds = held.values().map(|kind| ("hold", kind.clone()));
                 for (phase, kind) in open.values().cloned().chain(holds) {
-                    let what = Met {
+                    let what = FaultEncounter {
                         fault: fault.clone(),
                         phase: phase.to_owned(),
                         kind,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use simulation::{
-    draw::Wanted,
+    draw::FixedChoices,
     swarm::{self, Report},
 };
 
@@ -34,7 +34,7 @@ fn main() {
 fn history(seed: u64, after: u64, jobs: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let seeds = seed - after..seed + jobs as u64;
-    let report = swarm::run(seeds, jobs, &Wanted::default(), Some(seed), |one| {
+    let report = swarm::run(seeds, jobs, &FixedChoices::default(), Some(seed), |one| {
         if one.seed == seed {
             lines.clone_from(&one.history);
         }
@@ -139,9 +139,9 @@ const FIXED: [(u64, &str); 31] = [
 
 fn found_is_fixed() {
     for (seed, scenario) in FIXED {
-        let wanted = Wanted {
+        let wanted = FixedChoices {
             scenario: Some(scenario.to_owned()),
-            ..Wanted::default()
+            ..FixedChoices::default()
         };
         let report = swarm::run(seed..seed + 1, 1, &wanted, None, |_| {});
         let report = report.expect("it runs");
@@ -158,7 +158,7 @@ fn nothing_convicted() {
     let word = |at: usize| std::env::args().nth(at).filter(|word| !word.is_empty());
     let number = |at, usual| word(at).map_or(usual, |n: String| n.parse().expect("a number"));
     let (seeds, from) = (number(2, 2_000), number(3, 0));
-    let wanted = Wanted {
+    let wanted = FixedChoices {
         topology: word(4),
         kind: word(5),
         subject: word(6),
@@ -240,15 +240,15 @@ fn convictions(
     topology: &str,
     seeds: std::ops::Range<u64>,
 ) -> BTreeSet<(u64, String)> {
-    let wanted = Wanted {
+    let wanted = FixedChoices {
         subject: Some(subject.to_owned()),
         topology: Some(topology.to_owned()),
-        ..Wanted::default()
+        ..FixedChoices::default()
     };
     convictions_of(&wanted, seeds)
 }
 
-fn convictions_of(wanted: &Wanted, seeds: std::ops::Range<u64>) -> BTreeSet<(u64, String)> {
+fn convictions_of(wanted: &FixedChoices, seeds: std::ops::Range<u64>) -> BTreeSet<(u64, String)> {
     let report = swarm::run(seeds, 2, wanted, None, |_| {}).expect("it runs");
     let convicted = report.convicted.iter().flat_map(|one| {
         let classes = one.convicted.iter();
@@ -287,9 +287,9 @@ fn broken_found() {
         let broken = format!("broken:{name}");
         let tried = |subject: &str| {
             let scenario = scenario.replace(&broken, subject);
-            let wanted = Wanted {
+            let wanted = FixedChoices {
                 scenario: Some(scenario.replace("\"violated\"", "\"clean\"")),
-                ..Wanted::default()
+                ..FixedChoices::default()
             };
             convictions_of(&wanted, *known..known + 4)
         };

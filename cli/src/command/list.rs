@@ -10,7 +10,7 @@ use chaos::checkers::CHECKERS;
 use chaos::faults::FAULTS;
 use chaos::scenario::Scenario;
 use clap::{Args, ValueEnum};
-use cluster_config::{Offered, Server, TopologyKind};
+use cluster_config::{AvailableServer, Server, TopologyKind};
 use results::pattern::matches;
 use serde::Serialize;
 
@@ -110,7 +110,7 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
 }
 
 /// A server of the matrix: which it is, where it is, and where it is from or how to get it.
-fn offered(offered: Offered) -> Item {
+fn offered(offered: AvailableServer) -> Item {
     let about = offered.server.as_ref().map(|server| {
         let path = server.path.display();
         format!("{} at {path}, from {}", server.name(), offered.from)

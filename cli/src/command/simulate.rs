@@ -9,8 +9,8 @@ use chaos::scenario::Scenario;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
-use simulation::draw::{KINDS, TOPOLOGIES, Wanted, plan, scenario};
-use simulation::fits::{misfit, unjudged};
+use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
+use simulation::simulated_subset::{misfit, unjudged};
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
 use super::shrink::{self, GRAVEST_FIRST};
@@ -58,7 +58,7 @@ pub(crate) struct Options {
 
 /// Runs on the only thread of the program: each seed is run by a copy of it.
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let wanted = Wanted {
+    let wanted = FixedChoices {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
@@ -151,7 +151,7 @@ fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
-fn show(one: &SeedReport, wanted: &Wanted, terminal: &Terminal) -> anyhow::Result<()> {
+fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
     let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
         return Ok(());

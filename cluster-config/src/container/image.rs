@@ -30,7 +30,7 @@ const REPOSITORY: &str = "locklab-server";
 const EMPTY: &str = "FROM scratch\nLABEL locklab.image=1\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct ServerImage {
     /// `redis:8`.
     pub(crate) name: String,
     pub(crate) program: String,
@@ -40,7 +40,10 @@ pub(crate) struct Chosen {
 }
 
 /// Finds the image: the one wished for, or that of the server's makers, or one made of the installed binary.
-pub(crate) async fn choose(docker: &Docker, topology: &Topology) -> Result<Chosen, ClusterError> {
+pub(crate) async fn choose(
+    docker: &Docker,
+    topology: &Topology,
+) -> Result<ServerImage, ClusterError> {
     let (server, system) = (topology.server.as_str(), topology.kind.system_name());
     if let Some(wish) = &topology.image {
         let name = tagged(wish);
@@ -75,7 +78,7 @@ pub(crate) async fn choose(docker: &Docker, topology: &Topology) -> Result<Chose
     of_installed(installed, system).await
 }
 
-async fn of_installed(server: Server, system: Option<&str>) -> Result<Chosen, ClusterError> {
+async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImage, ClusterError> {
     if system.is_none() {
         return build(server).await;
     }
@@ -86,7 +89,7 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<Chosen, Cl
     let folders = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"].map(PathBuf::from);
     let folders = folders.iter().filter(|dir| dir.exists());
     let mounts = folders.chain(own).cloned().collect();
-    Ok(Chosen {
+    Ok(ServerImage {
         name: format!("{REPOSITORY}:empty"),
         program: path.to_string_lossy().into_owned(),
         made_of: Some(server),
@@ -132,7 +135,7 @@ fn tagged(name: &str) -> String {
     }
 }
 
-fn from_registry(name: String, system: Option<&str>) -> Chosen {
+fn from_registry(name: String, system: Option<&str>) -> ServerImage {
     let program = match system {
         Some(system) => of_makers(system).1,
         None if name.contains("valkey") => "valkey-server",
@@ -140,7 +143,7 @@ fn from_registry(name: String, system: Option<&str>) -> Chosen {
     };
     // Some servers look up the name of the user that they run as.
     let users = system.map(|_| PathBuf::from("/etc/passwd"));
-    Chosen {
+    ServerImage {
         name,
         program: program.to_owned(),
         made_of: None,
@@ -194,7 +197,7 @@ async fn pull(docker: &Docker, name: &str, first: Duration) -> Result<(), String
 }
 
 /// Makes an image of a binary and the libraries that it is linked with, once for each content.
-async fn build(server: Server) -> Result<Chosen, ClusterError> {
+async fn build(server: Server) -> Result<ServerImage, ClusterError> {
     let files = ingredients(&server.path)?;
     let program = server.path.file_name().map_or_else(
         || "redis-server".into(),
@@ -207,7 +210,7 @@ async fn build(server: Server) -> Result<Chosen, ClusterError> {
         image = image.with_file(source, format!("./root{target}"));
     }
     make(image).await?;
-    Ok(Chosen {
+    Ok(ServerImage {
         name: format!("{REPOSITORY}:{tag}"),
         program: format!("/usr/bin/{program}"),
         made_of: Some(server),

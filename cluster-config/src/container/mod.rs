@@ -12,7 +12,7 @@ use async_trait::async_trait;
 pub use engine::engine;
 pub(crate) use labels::{any_running, remove_all};
 
-use crate::process::{Way, bring_up};
+use crate::process::{ProvisionerSettings, bring_up};
 use crate::{
     ClusterError, ContainerNetwork, Deployment, Links, Provisioner, ProvisionerKind, Topology,
     UpOptions, sweep,
@@ -81,7 +81,7 @@ impl Provisioner for Container {
             ));
         }
         let (layout, ports) = network::plan(network, topology);
-        let way = Way {
+        let way = ProvisionerSettings {
             kind: ProvisionerKind::Container,
             server: None,
             version: image.made_of.as_ref().map(|server| server.version.clone()),

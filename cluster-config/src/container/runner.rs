@@ -22,7 +22,7 @@ use testcontainers::{ContainerRequest, GenericImage, ImageExt};
 use tokio::sync::{OnceCell, RwLock};
 
 use super::engine::{self, Engine};
-use super::image::Chosen;
+use super::image::ServerImage;
 use super::labels;
 use super::network::{BRIDGE, NetworkMode, is_shared};
 use super::reaper::Reaper;
@@ -35,7 +35,7 @@ use crate::{ClusterError, ContainerNetwork, ProcessId};
 
 #[derive(Debug)]
 pub(crate) struct Containers {
-    shared: Arc<Shared>,
+    shared: Arc<RunnerState>,
     reaper: Mutex<Option<Reaper>>,
     /// Held for reading while a container is being created; true when no more may be.
     closed: Arc<RwLock<bool>>,
@@ -43,9 +43,9 @@ pub(crate) struct Containers {
 
 /// What the tasks on the engine's runtime know.
 #[derive(Debug)]
-struct Shared {
+struct RunnerState {
     engine: Engine,
-    image: Chosen,
+    image: ServerImage,
     network: ContainerNetwork,
     deployment: String,
     /// The directory below which every node has its own.
@@ -59,11 +59,11 @@ struct Shared {
     /// What the servers are, if not Redis.
     system: Option<&'static dyn System>,
     labels: BTreeMap<String, String>,
-    running: Mutex<BTreeMap<String, Started>>,
+    running: Mutex<BTreeMap<String, RunningContainer>>,
 }
 
 #[derive(Debug, Clone)]
-struct Started {
+struct RunningContainer {
     id: String,
     /// The process number on the engine's machine.
     pid: u32,
@@ -76,7 +76,7 @@ impl Containers {
     /// For the deployment of `record`; creates nothing yet.
     pub(crate) fn new(
         engine: Engine,
-        image: Chosen,
+        image: ServerImage,
         network: ContainerNetwork,
         record: &Running,
     ) -> Result<Containers, ClusterError> {
@@ -95,7 +95,7 @@ impl Containers {
             false => Reaper::start(&names)?,
         };
         Ok(Containers {
-            shared: Arc::new(Shared {
+            shared: Arc::new(RunnerState {
                 engine,
                 image,
                 network,
@@ -113,11 +113,11 @@ impl Containers {
         })
     }
 
-    fn started(&self, node: &str) -> Option<Started> {
+    fn started(&self, node: &str) -> Option<RunningContainer> {
         self.shared.running.lock().unwrap().get(node).cloned()
     }
 
-    fn running(&self, node: &str) -> Option<Started> {
+    fn running(&self, node: &str) -> Option<RunningContainer> {
         let started = self.started(node)?;
         let dead = started.process.is_some_and(|process| !process.is_alive());
         (started.ended.is_none() && !dead).then_some(started)
@@ -144,7 +144,7 @@ pub(crate) fn name(deployment: &str, node: &str) -> String {
     format!("locklab-{deployment}-{node}")
 }
 
-impl Shared {
+impl RunnerState {
     /// A container with our marks that runs a program with its arguments.
     fn request(
         &self,
@@ -208,7 +208,7 @@ impl Shared {
     /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the same path, so that
     /// a configuration means the same as for a process, and losing a disk does too.
     async fn start(
-        self: Arc<Shared>,
+        self: Arc<RunnerState>,
         node: PlannedNode,
     ) -> Result<Option<ProcessId>, ClusterError> {
         let container = name(&self.deployment, &node.name);
@@ -271,7 +271,7 @@ impl Shared {
                 "the engine's host network is not the network of this process; run both in the same one, or choose published ports",
             );
         }
-        let started = Started {
+        let started = RunningContainer {
             id: id.clone(),
             pid,
             process,
@@ -310,7 +310,7 @@ fn elsewhere(pid: u32) -> bool {
 }
 
 /// Copies what a container prints into the node's log until it ends, and then says how it ended.
-async fn follow(shared: Arc<Shared>, node: String, id: String, log: PathBuf) {
+async fn follow(shared: Arc<RunnerState>, node: String, id: String, log: PathBuf) {
     let options = LogsOptionsBuilder::new()
         .follow(true)
         .stdout(true)

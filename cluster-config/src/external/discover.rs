@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::ExternalTarget;
 use crate::access::Dial;
-use crate::wire::{ask, entry, items, text};
+use crate::node_commands::{ask, entry, items, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Longest wait for one answer; the servers may be far away.
@@ -15,13 +15,13 @@ pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
 /// A server of somebody else's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct DiscoveredServer {
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
 }
 
-fn found(role: Role, address: SocketAddr) -> Found {
-    Found { role, address }
+fn found(role: Role, address: SocketAddr) -> DiscoveredServer {
+    DiscoveredServer { role, address }
 }
 
 /// The servers behind a target, masters first, then replicas, then sentinels; and the shape that they form.
@@ -30,7 +30,7 @@ fn found(role: Role, address: SocketAddr) -> Found {
 /// Nobody answered, or what answered is of another kind (`missing`, since a server is).
 pub(crate) async fn discover(
     target: &ExternalTarget,
-) -> Result<(Topology, Vec<Found>), ClusterError> {
+) -> Result<(Topology, Vec<DiscoveredServer>), ClusterError> {
     if !target.kind.is_redis() {
         return Ok(members_by_address(target));
     }
@@ -60,7 +60,7 @@ pub(crate) async fn discover(
 }
 
 /// Servers of another system: its clients know them by the URL's addresses alone, and so does the harness.
-fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<Found>) {
+fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<DiscoveredServer>) {
     let topology = Topology::of(target.kind);
     let places = topology.places().into_iter().zip(&target.addresses);
     let all = places.map(|(place, address)| found(place.role, *address));
@@ -68,7 +68,7 @@ fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<Found>) {
     (topology, all)
 }
 
-async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
     for address in &target.addresses {
         ask(&target.dial(Role::Master, *address), &["PING"], ANSWER)
             .await
@@ -78,7 +78,7 @@ async fn masters(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
     Ok(all.map(|address| found(Role::Master, *address)).collect())
 }
 
-async fn sentinels(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+async fn sentinels(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
     let watched = async |dial: &Dial| watched(dial, &target.master_name).await;
     let mut all = first_said(target, Role::Sentinel, watched).await?;
     let sentinels = target.addresses.iter();
@@ -102,7 +102,7 @@ async fn first_said<T>(
     Err(last)
 }
 
-async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<Found>, String> {
+async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<DiscoveredServer>, String> {
     let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
     let mut all = vec![found(Role::Master, announced(&master).await?)];
@@ -123,7 +123,7 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
     resolved(&address).await
 }
 
-async fn cluster(target: &ExternalTarget) -> Result<Vec<Found>, ClusterError> {
+async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
     let view = first_said(target, Role::Master, nodes).await?;
     let mut all = Vec::new();

@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::External;
 use super::discover::{ANSWER, discover};
-use crate::wire::{connect, items, send, text};
+use crate::node_commands::{connect, items, send, text};
 use crate::{ClusterError, Role};
 
 /// Keys that a server looks at for one answer: few enough that nobody else waits for it.

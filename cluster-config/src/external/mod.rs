@@ -22,9 +22,9 @@ use crate::process::fleet::Fleet;
 use crate::proxy::Proxies;
 use crate::{
     ClusterError, Deployment, Links, Node, Provisioner, Role, Secret, Topology, TopologyKind,
-    UpOptions, ports, wire,
+    UpOptions, node_commands, ports,
 };
-use discover::{ANSWER, Found, discover, resolved};
+use discover::{ANSWER, DiscoveredServer, discover, resolved};
 
 /// What a URL says of somebody else's servers.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ pub struct External {
     shown_url: String,
     prefix: String,
     topology: Topology,
-    found: Vec<Found>,
+    found: Vec<DiscoveredServer>,
     version: String,
 }
 
@@ -263,7 +263,7 @@ impl Provisioner for External {
 }
 
 /// What the first server says of its version; empty if it does not.
-async fn version(target: &ExternalTarget, found: &[Found]) -> String {
+async fn version(target: &ExternalTarget, found: &[DiscoveredServer]) -> String {
     let Some(first) = found.first() else {
         return String::new();
     };
@@ -271,9 +271,13 @@ async fn version(target: &ExternalTarget, found: &[Found]) -> String {
         return system.version(first.address).await.unwrap_or_default();
     }
     let dial = target.dial(first.role, first.address);
-    let info = wire::ask(&dial, &["INFO", "server"], ANSWER).await;
-    let info = info.map(|info| wire::text(&info)).unwrap_or_default();
-    wire::server_version(&info).unwrap_or_default().to_owned()
+    let info = node_commands::ask(&dial, &["INFO", "server"], ANSWER).await;
+    let info = info
+        .map(|info| node_commands::text(&info))
+        .unwrap_or_default();
+    node_commands::server_version(&info)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// A connection over which nobody else listens.

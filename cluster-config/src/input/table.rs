@@ -220,8 +220,8 @@ pub fn word<'de, D: serde::Deserializer<'de>, T, E: AsRef<str>>(
     read: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, D::Error> {
     // Through a visitor, whose errors get the place of the value, also in a list.
-    struct Word<'f, F>(&'f str, F);
-    impl<T, E: AsRef<str>, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for Word<'_, F> {
+    struct WordVisitor<'f, F>(&'f str, F);
+    impl<T, E: AsRef<str>, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for WordVisitor<'_, F> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,7 +232,7 @@ pub fn word<'de, D: serde::Deserializer<'de>, T, E: AsRef<str>>(
             (self.1)(word).map_err(|allowed| R::custom(allowed.as_ref()))
         }
     }
-    deserializer.deserialize_str(Word(form, read))
+    deserializer.deserialize_str(WordVisitor(form, read))
 }
 
 #[cfg(test)]

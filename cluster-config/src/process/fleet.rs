@@ -22,7 +22,7 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<PlannedNode>,
     /// `None`: somebody else runs them. There is nothing to end then, and nothing can be started.
-    own: Option<Own>,
+    own: Option<OwnedServers>,
     /// What its servers are, if not Redis.
     pub(crate) system: Option<&'static dyn System>,
     /// Where the processes of its nodes are named, if their addresses do not tell who dials.
@@ -32,7 +32,7 @@ pub(crate) struct Fleet {
 }
 
 #[derive(Debug)]
-struct Own {
+struct OwnedServers {
     runner: Box<dyn Runner>,
     record: Mutex<Running>,
 }
@@ -55,7 +55,7 @@ impl Fleet {
         let record = Mutex::new(record);
         let fleet = Fleet {
             nodes,
-            own: Some(Own { runner, record }),
+            own: Some(OwnedServers { runner, record }),
             system,
             links: links.filter(|_| system.is_some()),
             let_go: false,

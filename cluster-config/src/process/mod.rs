@@ -61,7 +61,7 @@ impl Provisioner for Process {
         }
         let program = server.path.clone();
         let env = options.env.clone();
-        let way = Way {
+        let way = ProvisionerSettings {
             kind: ProvisionerKind::Process,
             server: Some(server),
             version: None,
@@ -75,7 +75,7 @@ impl Provisioner for Process {
 }
 
 /// What one provisioner does unlike another.
-pub(crate) struct Way<'a> {
+pub(crate) struct ProvisionerSettings<'a> {
     pub(crate) kind: ProvisionerKind,
     /// The binary that this machine will run, if it does.
     pub(crate) server: Option<Server>,
@@ -97,7 +97,7 @@ type MakeRunner<'a> =
 pub(crate) async fn bring_up(
     topology: &Topology,
     options: &UpOptions,
-    way: Way<'_>,
+    way: ProvisionerSettings<'_>,
 ) -> Result<Deployment, ClusterError> {
     if options.detach && options.links == Links::Proxied {
         bail!(

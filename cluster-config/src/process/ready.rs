@@ -9,7 +9,7 @@ use redis::Value;
 use super::fleet::{Fleet, log_end};
 use crate::baseline::{ANSWER, System, listens};
 use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
-use crate::wire::{ask, ask_all, entry, field, items, server_version, text};
+use crate::node_commands::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
 /// Pause between two questions: short against the milliseconds in which servers start.

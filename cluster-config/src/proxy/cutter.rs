@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::resp::{Dialogue, Label, Marks, Piece, Said, Side, Splitter};
-use super::table::{Direction, Ends, Flow, Treatments};
+use super::resp::{Dialogue, Label, Marks, MessageDirection, Piece, ReplyRole, Splitter};
+use super::table::{ConnectionEnds, Direction, Flow, Treatments};
 
 /// A message up to this size is kept together while faults look for messages; a longer one passes as it comes.
 const MESSAGE_MOST: usize = 1024 * 1024;
 
 /// One direction of one connection, from its beginning.
 pub(super) struct Cutter {
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnds>,
     splitter: Splitter,
     /// The beginning of a message whose end has not been read.
     tail: Vec<u8>,
@@ -24,10 +24,10 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    pub(super) fn new(ends: &Arc<Ends>, direction: Direction) -> Cutter {
+    pub(super) fn new(ends: &Arc<ConnectionEnds>, direction: Direction) -> Cutter {
         let side = match direction {
-            Direction::Out => Side::Commands,
-            Direction::Back => Side::Replies,
+            Direction::Out => MessageDirection::Commands,
+            Direction::Back => MessageDirection::Replies,
         };
         Cutter {
             ends: Arc::clone(ends),
@@ -109,7 +109,7 @@ impl Cutter {
                 return parcels;
             }
             if marks.is_empty() {
-                if self.splitter.side() == Side::Commands {
+                if self.splitter.side() == MessageDirection::Commands {
                     self.understand(first, dialogue, opposite, labels);
                 }
                 passing.append(&mut self.tail);
@@ -126,7 +126,7 @@ impl Cutter {
             message.extend_from_slice(taken);
             let lost = push(&mut parcels, message, marks, flow);
             self.torn |= lost && takes_a_turn;
-            if !lost && self.splitter.side() == Side::Commands {
+            if !lost && self.splitter.side() == MessageDirection::Commands {
                 self.understand(first, dialogue, opposite, labels);
             }
         }
@@ -160,24 +160,24 @@ impl Cutter {
                 Marks::new()
             }
         };
-        if self.splitter.side() == Side::Commands {
+        if self.splitter.side() == MessageDirection::Commands {
             return (own(label), true);
         }
         match dialogue.reply(first, self.splitter.words()) {
-            Said::Answer(marks) if whole => (flow.in_force(marks), true),
-            Said::Answer(_) | Said::NotYet => (Marks::new(), true),
+            ReplyRole::Answer(marks) if whole => (flow.in_force(marks), true),
+            ReplyRole::Answer(_) | ReplyRole::NotYet => (Marks::new(), true),
             // On its way to a replica nothing may be missing either.
-            Said::Push => (own(self.push_label()), dialogue.is_replication()),
+            ReplyRole::Push => (own(self.push_label()), dialogue.is_replication()),
         }
     }
 
     /// The labels of the command that has just ended, and of the reply to it; a reply has the one that its command gave it.
     fn labels(&self) -> (Label, Label) {
         match self.splitter.side() {
-            Side::Commands => self
+            MessageDirection::Commands => self
                 .ends
                 .labelled(|labels, passage| labels.command(passage, self.splitter.words())),
-            Side::Replies => (None, None),
+            MessageDirection::Replies => (None, None),
         }
     }
 
@@ -196,11 +196,11 @@ impl Cutter {
     ) {
         let words = self.splitter.words();
         match self.splitter.side() {
-            Side::Commands => dialogue.command(words, opposite.marks(words, reply)),
-            Side::Replies if dialogue.reply(first, words) == Said::Push => {
+            MessageDirection::Commands => dialogue.command(words, opposite.marks(words, reply)),
+            MessageDirection::Replies if dialogue.reply(first, words) == ReplyRole::Push => {
                 self.push_label();
             }
-            Side::Replies => {}
+            MessageDirection::Replies => {}
         }
     }
 }

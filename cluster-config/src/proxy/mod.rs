@@ -8,7 +8,7 @@ mod clients;
 mod cutter;
 mod fault;
 mod fine_timer;
-mod passage;
+mod proxy_route;
 mod pump;
 mod resp;
 mod table;
@@ -25,13 +25,13 @@ use tokio::runtime::Runtime;
 use crate::layout::PlannedNode;
 use crate::relay::{HopLease, Relay};
 use crate::{ClusterError, Links, Party, TopologyKind, UpOptions};
-use fault::Ending;
+use fault::ConnectionEnding;
 pub use fault::LinkFault;
 pub(crate) use fault::{FaultBehaviour, TOXICS, ToxicKind};
-pub(crate) use passage::{Passage, Traffic, accept};
-pub use resp::{Label, Labels, MessagePassage, Pattern, Words};
-pub(crate) use table::{Direction, Ends};
-use table::{Flow, Manners};
+pub(crate) use proxy_route::{ProxyRoute, Traffic, accept};
+pub use resp::{Label, Labels, MessagePassage, MessageWords, Pattern};
+pub(crate) use table::{ConnectionEnds, Direction};
+use table::{Flow, ProxyBehaviour};
 pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
 
 /// The running proxies of one deployment; they end when this is dropped.
@@ -186,9 +186,13 @@ impl Proxy {
         }
     }
 
-    async fn register(&self, peer: SocketAddr, local: SocketAddr) -> std::io::Result<Arc<Ends>> {
+    async fn register(
+        &self,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> std::io::Result<Arc<ConnectionEnds>> {
         let node = self.node.clone();
-        let manners = Manners {
+        let manners = ProxyBehaviour {
             listens: self.listens,
             half_open: true,
             traffic: Arc::default(),
@@ -204,7 +208,7 @@ impl Proxy {
 }
 
 /// Waits while a cut holds the way to the node; an error if a fault lets no connection live.
-async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), Ending> {
+async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), ConnectionEnding> {
     loop {
         if let Some(ending) = out.ending().or(back.ending()) {
             return Err(ending);

@@ -20,9 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::cutter::{Content, Cutter, Parcel};
-use super::fault::{Ending, Slices};
+use super::fault::{ConnectionEnding, Slices};
 use super::fine_timer::FineTimer;
-use super::table::{Direction, Ends, Flow, LinkTable, Treatments, Verdict};
+use super::table::{ConnectionEnds, Direction, Flow, LinkTable, Treatments, Verdict};
 
 /// Bytes that one direction of a connection may have under way; beyond that the sender feels back-pressure.
 const UNDER_WAY: usize = 64 * 1024 * 1024;
@@ -60,7 +60,7 @@ impl Queue {
 /// Runs until both directions have ended, one was reset, or a fault ends the connection.
 pub(super) async fn carry(
     table: &LinkTable,
-    ends: &Arc<Ends>,
+    ends: &Arc<ConnectionEnds>,
     mut dialler: TcpStream,
     mut node: TcpStream,
 ) -> io::Result<()> {
@@ -109,11 +109,11 @@ pub(super) async fn carry(
             biased;
             ending = ending => ending,
             // Reading ends first and says nothing; the writers have the last word.
-            () = async { reading.await; std::future::pending().await } => Ending::Close,
-            written = writing => written.err().unwrap_or(Ending::Close),
+            () = async { reading.await; std::future::pending().await } => ConnectionEnding::Close,
+            written = writing => written.err().unwrap_or(ConnectionEnding::Close),
         }
     };
-    if ending == Ending::Reset {
+    if ending == ConnectionEnding::Reset {
         // Without lingering, closing sends a reset.
         dialler.set_zero_linger()?;
         node.set_zero_linger()?;
@@ -122,7 +122,7 @@ pub(super) async fn carry(
 }
 
 /// Returns when a fault on either direction ends the connection.
-async fn ending(mut out: Flow, mut back: Flow) -> Ending {
+async fn ending(mut out: Flow, mut back: Flow) -> ConnectionEnding {
     loop {
         if let Some(ending) = out.ending().or(back.ending()) {
             return ending;
@@ -137,7 +137,7 @@ async fn ending(mut out: Flow, mut back: Flow) -> Ending {
     }
 }
 
-async fn at(deadline: Option<(Instant, Ending)>) -> Ending {
+async fn at(deadline: Option<(Instant, ConnectionEnding)>) -> ConnectionEnding {
     match deadline {
         Some((at, ending)) => {
             sleep_until(at).await;
@@ -149,7 +149,7 @@ async fn at(deadline: Option<(Instant, Ending)>) -> Ending {
 
 /// What reading one direction needs to know.
 struct Reader {
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnds>,
     direction: Direction,
     flow: Flow,
     opposite: Flow,
@@ -157,7 +157,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(table: &LinkTable, ends: &Arc<Ends>, direction: Direction) -> Reader {
+    fn new(table: &LinkTable, ends: &Arc<ConnectionEnds>, direction: Direction) -> Reader {
         let other = match direction {
             Direction::Out => Direction::Back,
             Direction::Back => Direction::Out,
@@ -223,14 +223,14 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
 
 /// What writing one direction needs to know.
 struct Writer {
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnds>,
     direction: Direction,
     flow: Flow,
     timer: FineTimer,
 }
 
 impl Writer {
-    fn new(table: &LinkTable, ends: &Arc<Ends>, direction: Direction) -> Writer {
+    fn new(table: &LinkTable, ends: &Arc<ConnectionEnds>, direction: Direction) -> Writer {
         Writer {
             ends: Arc::clone(ends),
             direction,
@@ -305,7 +305,7 @@ async fn write(
     mut parcels: UnboundedReceiver<Parcel>,
     queue: &Queue,
     other_way: &Queue,
-) -> Result<(), Ending> {
+) -> Result<(), ConnectionEnding> {
     let mut receiver_gone = false;
     while let Some(mut parcel) = parcels.recv().await {
         let verdict = until_due(&mut parcel, &mut writer.flow, &mut writer.timer).await;
@@ -326,7 +326,7 @@ async fn write(
                     other_way.push(Parcel::new(Content::Reset));
                 }
                 if verdict.last.is_some() {
-                    return Err(Ending::Close);
+                    return Err(ConnectionEnding::Close);
                 }
                 writer.flow.delivered(&parcel.treatments);
             }
@@ -340,7 +340,7 @@ async fn write(
                 let _ = shutdown(to.as_raw_fd(), how);
                 return Ok(());
             }
-            Content::Reset => return Err(Ending::Reset),
+            Content::Reset => return Err(ConnectionEnding::Reset),
         }
         queue.delivered();
     }

@@ -10,25 +10,27 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{Chunk, Ending, FaultBehaviour, LinkFault, Slices, Treatment, Watched};
-use super::passage::Traffic;
-use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, Pattern, Words};
+use super::fault::{
+    Chunk, ConnectionEnding, FaultBehaviour, LinkFault, MessageCounter, Slices, Treatment,
+};
+use super::proxy_route::Traffic;
+use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, MessageWords, Pattern};
 use crate::Party;
 
 /// The proxies of a deployment: settings per directed link, bytes flowing from one party to another.
 #[derive(Debug, Clone, Default)]
 pub struct LinkTable {
-    shared: Arc<Shared>,
+    shared: Arc<LinkTableState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LinkTableState {
     /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
     faults: watch::Sender<Vec<Arc<Active>>>,
     next_id: AtomicU64,
     /// The processes of parties whose addresses do not tell who they are.
     processes: Mutex<Arc<BTreeMap<Party, u32>>>,
-    connections: Mutex<BTreeMap<u64, Weak<Ends>>>,
+    connections: Mutex<BTreeMap<u64, Weak<ConnectionEnds>>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
 }
 
@@ -42,11 +44,11 @@ struct Active {
     from: Option<Party>,
     to: Option<Party>,
     fault: Box<dyn FaultBehaviour>,
-    done: Arc<Done>,
+    done: Arc<FaultEffect>,
 }
 
 #[derive(Debug, Default)]
-struct Done {
+struct FaultEffect {
     bytes: AtomicU64,
     chunks: AtomicU64,
     connections: Mutex<BTreeSet<u64>>,
@@ -54,7 +56,7 @@ struct Done {
 
 /// The two ends of one connection through a proxy.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct ConnectionEnds {
     id: u64,
     /// Who dialled. May become better known when processes are named.
     dialler: Mutex<Party>,
@@ -65,12 +67,12 @@ pub(crate) struct Ends {
     /// What is said over it, if that is of interest.
     pub(super) dialogue: Option<Mutex<Dialogue>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
-    pub(super) manners: Manners,
+    pub(super) manners: ProxyBehaviour,
 }
 
 /// How a proxy treats its connections.
 #[derive(Debug)]
-pub(super) struct Manners {
+pub(super) struct ProxyBehaviour {
     /// Whether what is said may be Redis and is listened to.
     pub(super) listens: bool,
     /// Whether one direction may end while the other goes on.
@@ -78,7 +80,7 @@ pub(super) struct Manners {
     pub(super) traffic: Arc<Traffic>,
 }
 
-impl Ends {
+impl ConnectionEnds {
     /// Who dialled, as far as is known by now, and who was dialled.
     pub(crate) fn parties(&self) -> (Party, Party) {
         (self.dialler.lock().unwrap().clone(), self.node.clone())
@@ -137,7 +139,7 @@ impl LinkTable {
         pattern: Pattern,
     ) -> MessageWatch {
         let (passed, count) = watch::channel(0);
-        let fault = Box::new(Watched { pattern, passed });
+        let fault = Box::new(MessageCounter { pattern, passed });
         MessageWatch {
             _guard: self.put(from.cloned(), to.cloned(), fault),
             count,
@@ -215,9 +217,9 @@ impl LinkTable {
         node: Party,
         peer: SocketAddr,
         local: SocketAddr,
-        manners: Manners,
-    ) -> Arc<Ends> {
-        let ends = Arc::new(Ends {
+        manners: ProxyBehaviour,
+    ) -> Arc<ConnectionEnds> {
+        let ends = Arc::new(ConnectionEnds {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
             dialler: Mutex::new(dialler.unwrap_or(Party::Client(0))),
             node,
@@ -239,7 +241,7 @@ impl LinkTable {
 
     /// Says who dialled, if its address did not. The look-up is slow when the kernel's table is long, so it is made without the lock, which
     /// every new connection needs; and it is made again if processes were named anew meanwhile.
-    fn name(&self, ends: &Ends) {
+    fn name(&self, ends: &ConnectionEnds) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
         }
@@ -253,7 +255,7 @@ impl LinkTable {
     }
 
     /// One direction of a connection, as its faults see it.
-    pub(super) fn flow(&self, ends: &Arc<Ends>, direction: Direction) -> Flow {
+    pub(super) fn flow(&self, ends: &Arc<ConnectionEnds>, direction: Direction) -> Flow {
         let mut flow = Flow {
             faults: self.shared.faults.subscribe(),
             ends: Arc::clone(ends),
@@ -265,7 +267,7 @@ impl LinkTable {
         flow
     }
 
-    fn ends(&self) -> Vec<Arc<Ends>> {
+    fn ends(&self) -> Vec<Arc<ConnectionEnds>> {
         let connections = self.shared.connections.lock().unwrap();
         connections.values().filter_map(Weak::upgrade).collect()
     }
@@ -284,10 +286,10 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(super) struct Flow {
     faults: watch::Receiver<Vec<Arc<Active>>>,
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnds>,
     direction: Direction,
     active: Vec<Arc<Active>>,
-    lifted: Option<Ending>,
+    lifted: Option<ConnectionEnding>,
 }
 
 /// What the faults on a link together do to a chunk.
@@ -303,7 +305,7 @@ pub(super) struct Verdict {
     pub(super) last: Option<usize>,
     pub(super) lost: bool,
     /// It never arrives, and the connection ends so long after it was read.
-    pub(super) ends: Option<(Duration, Ending)>,
+    pub(super) ends: Option<(Duration, ConnectionEnding)>,
 }
 
 /// Which faults have treated a chunk, and how.
@@ -350,7 +352,7 @@ impl Flow {
     }
 
     /// The faults that mean a message of these words and with this label.
-    pub(super) fn marks(&self, words: &Words, label: Label) -> Marks {
+    pub(super) fn marks(&self, words: &MessageWords, label: Label) -> Marks {
         let meant = self.active.iter().filter(|active| {
             let pattern = active.fault.pattern();
             pattern.is_some_and(|pattern| pattern.matches(words, label))
@@ -462,7 +464,7 @@ impl Flow {
         wanted.min().unwrap_or(usize::MAX)
     }
 
-    pub(super) fn deadline(&self) -> Option<(Instant, Ending)> {
+    pub(super) fn deadline(&self) -> Option<(Instant, ConnectionEnding)> {
         let deadlines = self
             .active
             .iter()
@@ -471,7 +473,7 @@ impl Flow {
     }
 
     /// Whether a fault ends this connection, which counts as its effect; the oldest fault says how.
-    pub(super) fn ending(&self) -> Option<Ending> {
+    pub(super) fn ending(&self) -> Option<ConnectionEnding> {
         let mut first = self.lifted;
         for active in &self.active {
             if let Some(ending) = active.fault.ending() {
@@ -512,7 +514,7 @@ impl MessageWatch {
 #[derive(Debug)]
 #[must_use = "the fault heals when its guard is dropped"]
 pub struct LinkGuard {
-    shared: Arc<Shared>,
+    shared: Arc<LinkTableState>,
     active: Arc<Active>,
 }
 

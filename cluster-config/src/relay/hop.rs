@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::Party;
-use crate::proxy::{Direction, LinkTable, Passage, Traffic, accept};
+use crate::proxy::{Direction, LinkTable, ProxyRoute, Traffic, accept};
 
 /// A fault, and the direction of a connection that it concerns.
 pub(super) type ToxicKey = (u64, Direction);
@@ -43,7 +43,7 @@ impl Exit {
         let counted = Arc::clone(&traffic);
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, move |stream, peer| {
-            let passage = Passage {
+            let passage = ProxyRoute {
                 table: LinkTable::default(),
                 client: Party::Client(0),
                 upstream: Party::Node(String::new()),

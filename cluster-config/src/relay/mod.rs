@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-use crate::proxy::{Direction, Ends, Traffic};
+use crate::proxy::{ConnectionEnds, Direction, Traffic};
 use crate::{ClusterError, LinkEffect, LinkFault, Party, ProcessId};
 use client::Client;
 pub use guard::LinkFaultGuard;
@@ -64,7 +64,7 @@ struct State {
 #[derive(Debug)]
 struct Busy {
     hop: Hop,
-    ends: Arc<Ends>,
+    ends: Arc<ConnectionEnds>,
     node: SocketAddr,
     /// Counts what is received from the node before the server sees it.
     back: Arc<Traffic>,
@@ -165,7 +165,7 @@ impl Relay {
     /// A way to a node for a new connection, with the toxics that its ends call for.
     pub(crate) async fn hop(
         self: &Arc<Relay>,
-        ends: &Arc<Ends>,
+        ends: &Arc<ConnectionEnds>,
         node: SocketAddr,
     ) -> Result<HopLease, ClusterError> {
         let _turn = self.turn.lock().await;

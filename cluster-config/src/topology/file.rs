@@ -10,7 +10,7 @@ use toml::Value;
 use toml::de::DeTable;
 
 use super::kind::Count;
-use super::validate::At;
+use super::validate::ProblemPlace;
 use super::{
     ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind, User,
 };
@@ -41,13 +41,13 @@ pub struct TopologyTable {
     #[schemars(with = "TopologyKind")]
     kind: Option<TopologyKind>,
     /// Replicas per master (sentinel, cluster, masters).
-    replicas: Option<Few>,
+    replicas: Option<NodeCount>,
     /// Independent masters (masters).
-    masters: Option<Few>,
+    masters: Option<NodeCount>,
     /// Masters that share the slots (cluster).
-    shards: Option<Few>,
+    shards: Option<NodeCount>,
     /// Sentinels (sentinel).
-    sentinels: Option<Few>,
+    sentinels: Option<NodeCount>,
     /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path of a server binary. Of another
     /// system: the path of its program, or of the folder of ZooKeeper's jars.
     server: Option<String>,
@@ -58,7 +58,7 @@ pub struct TopologyTable {
     /// What a server writes to its disk. Default: what `config` says, and nothing.
     persistence: Option<Persistence>,
     /// A master refuses writes with fewer replicas in sight.
-    min_replicas_to_write: Option<Few>,
+    min_replicas_to_write: Option<NodeCount>,
     /// Everything speaks TLS, with certificates made for the run. Default false.
     tls: Option<bool>,
     /// Clients need a user and a password; the URL has one. Default false.
@@ -95,18 +95,18 @@ struct UserTable {
 /// A number of nodes; how many are allowed depends on the kind.
 #[derive(Debug, Clone, Copy, JsonSchema)]
 #[schemars(inline)]
-struct Few(#[schemars(with = "u32")] i64);
+struct NodeCount(#[schemars(with = "u32")] i64);
 
-impl<'de> Deserialize<'de> for Few {
+impl<'de> Deserialize<'de> for NodeCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match i64::deserialize(deserializer) {
-            Ok(count) => Ok(Few(count)),
+            Ok(count) => Ok(NodeCount(count)),
             Err(_) => Err(D::Error::custom("a whole number")),
         }
     }
 }
 
-impl Few {
+impl NodeCount {
     /// As near to it as a topology can count.
     fn clamped(self) -> u32 {
         u32::try_from(self.0.max(0)).unwrap_or(u32::MAX)
@@ -181,7 +181,7 @@ fn read<'a>(
     /// What else the file says is its own parser's business.
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Whole {
+    struct FileDocument {
         topology: TopologyTable,
     }
     let top = Section {
@@ -194,7 +194,7 @@ fn read<'a>(
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
     }
-    let whole = read_table::<Whole>(document, top.name, problems).value?;
+    let whole = read_table::<FileDocument>(document, top.name, problems).value?;
     whole.topology.checked(top.inside("topology"))
 }
 
@@ -225,7 +225,7 @@ impl TopologyTable {
             persistence: self.persistence,
             // With a wrong number of replicas nothing can be said of it.
             min_replicas_to_write: (self.min_replicas_to_write.filter(|_| counted))
-                .map_or(0, Few::clamped),
+                .map_or(0, NodeCount::clamped),
             tls: self.tls.unwrap_or(false),
             acl: self.acl.unwrap_or(false),
             users,
@@ -281,11 +281,11 @@ impl TopologyTable {
             if let Some(problem) = given.and_then(|count| known.complaint(topology.kind, count)) {
                 section.complain(key, problem);
                 all_allowed = false;
-            } else if let Some(count) = given.map(|count| Few(count).clamped()).or(implied) {
+            } else if let Some(count) = given.map(|count| NodeCount(count).clamped()).or(implied) {
                 *topology.number_mut(key) = count;
             }
         }
-        if let Some(Few(found @ ..0)) = self.min_replicas_to_write {
+        if let Some(NodeCount(found @ ..0)) = self.min_replicas_to_write {
             let problem = format!(
                 "min-replicas-to-write = {found}: allowed is a whole number from 0 to the number of replicas per master"
             );
@@ -326,16 +326,16 @@ pub(super) fn lines<'de, D: Deserializer<'de>>(
 
 /// Where in the file a complaint of the topology belongs.
 fn span(
-    at: &At,
+    at: &ProblemPlace,
     section: Section<'_>,
     nodes: &[Section<'_>],
     users: &[Section<'_>],
 ) -> Range<usize> {
     match at {
-        At::Key(key) => section.span(key),
-        At::Config(name) => section.inside("config").span(name),
-        At::Node(index, key) => nodes[*index].span(key),
-        At::NodeConfig(index, name) => nodes[*index].inside("config").span(name),
-        At::User(index, key) => users[*index].span(key),
+        ProblemPlace::Key(key) => section.span(key),
+        ProblemPlace::Config(name) => section.inside("config").span(name),
+        ProblemPlace::Node(index, key) => nodes[*index].span(key),
+        ProblemPlace::NodeConfig(index, name) => nodes[*index].inside("config").span(name),
+        ProblemPlace::User(index, key) => users[*index].span(key),
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::Role;
-use crate::words::words;
+use crate::named_choices::words;
 
 words! {
     /// The shape of a deployment.

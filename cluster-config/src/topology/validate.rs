@@ -7,7 +7,7 @@ use crate::{ClusterError, Role};
 
 /// Where in a topology something is wrong, as a file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum ProblemPlace {
     /// A key of the topology itself.
     Key(&'static str),
     /// A line of `config`.
@@ -32,12 +32,12 @@ impl Topology {
     }
 
     /// Everything that is wrong.
-    pub(super) fn complaints(&self) -> Vec<(At, String)> {
+    pub(super) fn complaints(&self) -> Vec<(ProblemPlace, String)> {
         let mut wrong = Vec::new();
         self.counts(&mut wrong);
         if self.server.trim().is_empty() {
             let words = "server is empty: say redis, valkey, a version such as redis-7.2, or the path of a server binary";
-            wrong.push((At::Key("server"), words.to_owned()));
+            wrong.push((ProblemPlace::Key("server"), words.to_owned()));
         }
         self.of_redis_alone(&mut wrong);
         self.lines(&mut wrong);
@@ -47,7 +47,7 @@ impl Topology {
     }
 
     /// What other systems have another form of, or nothing.
-    fn of_redis_alone(&self, wrong: &mut Vec<(At, String)>) {
+    fn of_redis_alone(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         if self.kind.is_redis() {
             return;
         }
@@ -69,16 +69,16 @@ impl Topology {
                 _ => key,
             };
             let message = format!("{what} does not apply to `{}`: it is for Redis", self.kind);
-            wrong.push((At::Key(key), message));
+            wrong.push((ProblemPlace::Key(key), message));
         }
     }
 
-    fn counts(&self, wrong: &mut Vec<(At, String)>) {
+    fn counts(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         let start = wrong.len();
         for count in self.kind.counts() {
             let found = i64::from(self.number(count.key));
             let complaint = count.complaint(self.kind, found);
-            wrong.extend(complaint.map(|message| (At::Key(count.key), message)));
+            wrong.extend(complaint.map(|message| (ProblemPlace::Key(count.key), message)));
         }
         let replicas = match self.kind {
             TopologyKind::Single => 0,
@@ -89,19 +89,19 @@ impl Topology {
                 "min-replicas-to-write = {} with {replicas} replicas per master: no write would ever be taken",
                 self.min_replicas_to_write
             );
-            wrong.push((At::Key("min-replicas-to-write"), message));
+            wrong.push((ProblemPlace::Key("min-replicas-to-write"), message));
         }
     }
 
-    fn lines(&self, wrong: &mut Vec<(At, String)>) {
+    fn lines(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         let common = self.config.iter().map(|line| (None, line));
         let own = self.nodes.iter().enumerate();
         let own =
             own.flat_map(|(index, node)| node.config.iter().map(move |line| (Some(index), line)));
         for (node, (name, value)) in common.chain(own) {
             let at = match node {
-                None => At::Config(name.clone()),
-                Some(index) => At::NodeConfig(index, name.clone()),
+                None => ProblemPlace::Config(name.clone()),
+                Some(index) => ProblemPlace::NodeConfig(index, name.clone()),
             };
             let complaint = match self.kind.is_redis() {
                 true => line_complaint(name, value),
@@ -127,7 +127,7 @@ impl Topology {
         }
     }
 
-    fn special_nodes(&self, wrong: &mut Vec<(At, String)>) {
+    fn special_nodes(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         let mut seen: BTreeMap<Role, u32> = BTreeMap::new();
         let mut taken: BTreeSet<&String> = BTreeSet::new();
         for (index, spec) in self.nodes.iter().enumerate() {
@@ -139,7 +139,7 @@ impl Topology {
                     "nodes: this is {} number {number}, and the topology has {count}",
                     spec.role
                 );
-                wrong.push((At::Node(index, "role"), message));
+                wrong.push((ProblemPlace::Node(index, "role"), message));
                 continue;
             }
             let Some(name) = &spec.name else { continue };
@@ -151,17 +151,23 @@ impl Topology {
             let twice = || Some(format!("the name {name:?} is given twice"));
             let complaint = node::name_complaint(name, &place);
             if let Some(complaint) = complaint.or_else(|| twice().filter(|_| !taken.insert(name))) {
-                wrong.push((At::Node(index, "name"), format!("nodes: {complaint}")));
+                wrong.push((
+                    ProblemPlace::Node(index, "name"),
+                    format!("nodes: {complaint}"),
+                ));
             }
         }
     }
 
-    fn admitted(&self, wrong: &mut Vec<(At, String)>) {
+    fn admitted(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         let mut names = BTreeSet::new();
         for (index, user) in self.users.iter().enumerate() {
             let mut complain = |key, complaint: Option<String>| {
                 if let Some(complaint) = complaint {
-                    wrong.push((At::User(index, key), format!("users: {complaint}")));
+                    wrong.push((
+                        ProblemPlace::User(index, key),
+                        format!("users: {complaint}"),
+                    ));
                 }
             };
             complain("name", user::name_complaint(&user.name));
@@ -333,14 +339,14 @@ mod tests {
         }
         topology.nodes.push(NodeSpec::of(Role::Replica));
         let complaints = topology.complaints().into_iter();
-        let places: Vec<At> = complaints.map(|(at, _)| at).collect();
+        let places: Vec<ProblemPlace> = complaints.map(|(at, _)| at).collect();
         assert_eq!(
             places,
             [
-                At::Node(0, "name"),
-                At::Node(1, "name"),
-                At::Node(2, "name"),
-                At::Node(4, "role")
+                ProblemPlace::Node(0, "name"),
+                ProblemPlace::Node(1, "name"),
+                ProblemPlace::Node(2, "name"),
+                ProblemPlace::Node(4, "role")
             ]
         );
     }

@@ -143,7 +143,7 @@ impl Api {
             }
             ([_, name], _) => {
                 let proxy = self.proxy(name)?;
-                let wanted: Wanted = read(body)?;
+                let wanted: ProxyBody = read(body)?;
                 let listen = wanted.listen.as_ref().unwrap_or(&proxy.listen).clone();
                 let upstream = wanted.upstream.as_ref().unwrap_or(&proxy.upstream).clone();
                 let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
@@ -195,7 +195,7 @@ impl Api {
     }
 
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
-        let wanted: Wanted = read(body)?;
+        let wanted: ProxyBody = read(body)?;
         let mut proxy = wanted.proxy("")?;
         if self.proxies.contains_key(&proxy.name) {
             return Err(ApiError::new(409, "proxy already exists"));
@@ -227,7 +227,7 @@ impl Api {
 
     async fn populate_into(&mut self, body: &[u8], made: &mut Vec<String>) -> Result<(), ApiError> {
         let list: Vec<Value> = read(body)?;
-        let all: Result<Vec<Wanted>, _> = list.into_iter().map(read_value).collect();
+        let all: Result<Vec<ProxyBody>, _> = list.into_iter().map(read_value).collect();
         let mut all_new = Vec::new();
         for (place, wanted) in (1..).zip(all?) {
             let proxy = wanted.proxy(&format!(" at proxy {place}"))?;
@@ -252,14 +252,14 @@ impl Api {
 
 /// A proxy as a body describes it.
 #[derive(Default, Deserialize)]
-struct Wanted {
+struct ProxyBody {
     name: Option<String>,
     listen: Option<String>,
     upstream: Option<String>,
     enabled: Option<bool>,
 }
 
-impl Wanted {
+impl ProxyBody {
     /// The proxy, if it has all that it needs; `place` is where it stands in a list.
     fn proxy(&self, place: &str) -> Result<Proxy, ApiError> {
         let need = |field: &str, value: &Option<String>| {

@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::ApiError;
-use super::toxic::{Asked, Toxic};
+use super::toxic::{Toxic, ToxicBody};
 use crate::Party;
-use crate::proxy::{Direction, LinkTable, Passage, Traffic, accept};
+use crate::proxy::{Direction, LinkTable, ProxyRoute, Traffic, accept};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -62,7 +62,7 @@ impl Proxy {
             .local_addr()
             .map_err(|error| failed(format!(" {address}: {error}")))?;
         self.listen = bound.to_string();
-        let passage = Arc::new(Passage {
+        let passage = Arc::new(ProxyRoute {
             table: self.table.clone(),
             client: client(),
             upstream: upstream(),
@@ -93,7 +93,7 @@ impl Proxy {
         Ok(self.listen != resolved || self.upstream != upstream)
     }
 
-    pub(super) fn add_toxic(&mut self, asked: &Asked) -> Result<&Toxic, ApiError> {
+    pub(super) fn add_toxic(&mut self, asked: &ToxicBody) -> Result<&Toxic, ApiError> {
         let mut toxic = Toxic::new(asked)?;
         if self.toxics.iter().any(|known| known.name == toxic.name) {
             return Err(ApiError::new(409, "toxic already exists"));

@@ -22,7 +22,7 @@ pub(super) struct Toxic {
 
 /// A toxic as a body describes it.
 #[derive(Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ToxicBody {
     name: Option<String>,
     r#type: Option<String>,
     stream: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Asked {
 }
 
 impl Toxic {
-    pub(super) fn new(asked: &Asked) -> Result<Toxic, ApiError> {
+    pub(super) fn new(asked: &ToxicBody) -> Result<Toxic, ApiError> {
         let kind = asked.r#type.as_deref().unwrap_or_default();
         let stream_word = asked.stream.as_deref().unwrap_or("downstream").to_owned();
         let stream = match stream_word.to_lowercase().as_str() {
@@ -61,7 +61,7 @@ impl Toxic {
     }
 
     /// Takes over attributes and toxicity.
-    pub(super) fn update(&mut self, asked: &Asked) -> Result<(), ApiError> {
+    pub(super) fn update(&mut self, asked: &ToxicBody) -> Result<(), ApiError> {
         let mut values = self.values.clone();
         for (name, value) in self.kind.attributes.iter().zip(&mut values) {
             let asked = asked.attributes.as_ref().and_then(|all| all.get(*name));

@@ -2,10 +2,10 @@
 
 use redis::Value;
 
-use super::form::{Ask, Extended, Form, LOOK, script};
+use super::form::{Ask, ExtendAnswer, Form, LOOK, script};
 use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
 use crate::names::Names;
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 
@@ -14,7 +14,7 @@ static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 pub(crate) struct AllOf;
 
 fn call(script: &'static Script, names: &Names) -> Request {
-    with_keys(Request::new(What::Script(script)), names)
+    with_keys(Request::new(RequestCommand::Script(script)), names)
 }
 
 impl Form for AllOf {
@@ -35,15 +35,15 @@ impl Form for AllOf {
         each.fold(request, |request, _| request.arg(ask.owner.as_bytes()))
     }
 
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
+    fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
         let Value::Array(answers) = value else {
             return REENTRANT.read_extend(value);
         };
         // All are held, or the whole is lost.
-        answers.iter().try_fold(Extended::Held, |all, answer| {
+        answers.iter().try_fold(ExtendAnswer::Held, |all, answer| {
             match REENTRANT.read_extend(answer)? {
-                Extended::Held => Some(all),
-                Extended::Missing => Some(Extended::Missing),
+                ExtendAnswer::Held => Some(all),
+                ExtendAnswer::Missing => Some(ExtendAnswer::Missing),
             }
         })
     }
@@ -61,7 +61,10 @@ impl Form for AllOf {
     }
 
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(with_keys(Request::new(What::Command("EXISTS")), names))
+        Some(with_keys(
+            Request::new(RequestCommand::Command("EXISTS")),
+            names,
+        ))
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

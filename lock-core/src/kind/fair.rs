@@ -5,12 +5,12 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    Absent, Ask, ChannelSpec, Counting, Form, Heartbeat, News, Reply, ServerLine, Waiting,
-    acquired, counting, left, script,
+    Ask, ChannelSpec, Counting, Form, Heartbeat, LineMessage, MissingWaiters, Reply, ServerLine,
+    Waiting, acquired, counting, left, script,
 };
 use super::hash::{RECORD_LIFE, extend_counted, with_holds, with_record_life};
 use crate::names::{Names, companion};
-use crate::topology::{Message, Request, Script, What};
+use crate::topology::{Message, Request, RequestCommand, Script};
 
 /// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
 /// peer whose clock is ahead by more evicts us, and we queue again; one that finds a dead place of ours at the head of a free lock waits for
@@ -28,7 +28,7 @@ static FORCE_RELEASE: Script = script!("force_release_fair", "fair");
 #[derive(Debug)]
 pub(crate) struct Fair;
 
-fn request(script: What, names: &Names) -> Request {
+fn request(script: RequestCommand, names: &Names) -> Request {
     Request::new(script)
         .key(names.key.as_bytes())
         .key(companion("redisson_lock_queue", &names.key).as_bytes())
@@ -90,7 +90,7 @@ impl Form for Fair {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(What::Script(&FORCE_RELEASE), names).arg(publish.as_bytes())
+        request(RequestCommand::Script(&FORCE_RELEASE), names).arg(publish.as_bytes())
     }
 
     fn line(&self) -> Option<&dyn ServerLine> {
@@ -116,7 +116,7 @@ impl ServerLine for Fair {
     }
 
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
-        let request = request(What::Script(&HEARTBEAT), waiting.names)
+        let request = request(RequestCommand::Script(&HEARTBEAT), waiting.names)
             .arg(waiting.publish.as_bytes())
             .arg_ms(PLACE);
         let owners = waiting.owners.iter();
@@ -144,15 +144,15 @@ impl ServerLine for Fair {
         let head = std::str::from_utf8(head).ok()?;
         Some(Heartbeat {
             server_us: us(*now)?,
-            absent: Absent::These(absent.collect::<Option<_>>()?),
+            absent: MissingWaiters::These(absent.collect::<Option<_>>()?),
             left: left(*pttl_ms),
-            news: (*free == 1).then(|| News::Turn(head.to_owned())),
+            news: (*free == 1).then(|| LineMessage::Turn(head.to_owned())),
         })
     }
 
-    fn read_message(&self, names: &Names, message: &Message) -> Option<News> {
+    fn read_message(&self, names: &Names, message: &Message) -> Option<LineMessage> {
         let owner = message.channel.strip_prefix(&names.channel)?;
-        Some(News::Turn(owner.strip_prefix(':')?.to_owned()))
+        Some(LineMessage::Turn(owner.strip_prefix(':')?.to_owned()))
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!(
             read("redisson_lock__channel:{n}:u:7"),
-            Some(News::Turn("u:7".to_owned()))
+            Some(LineMessage::Turn("u:7".to_owned()))
         );
         assert_eq!(read("redisson_lock__channel:{n}"), None);
     }

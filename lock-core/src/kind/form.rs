@@ -4,9 +4,9 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use redis::Value;
 
-use crate::asked::Once;
+use crate::idempotent_requests::Once;
 use crate::names::Names;
-use crate::topology::{Message, Request, Script, What};
+use crate::topology::{Message, Request, RequestCommand, Script};
 
 /// A script by its name, which is its file's too, and the names of the texts in front of its own; or by a name and all of its texts.
 macro_rules! script {
@@ -107,7 +107,7 @@ pub(crate) enum Reply {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum ReleaseAnswer {
     Freed,
     /// As `Freed`, and the first successor has it.
     Passed {
@@ -124,14 +124,14 @@ pub(crate) enum Given {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extended {
+pub(crate) enum ExtendAnswer {
     Held,
     Missing,
 }
 
 /// Who holds, as a server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct CurrentHolder {
     pub(crate) owner: String,
     pub(crate) count: u64,
     /// `None` for a key without an end.
@@ -154,7 +154,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         self.release(ask)
     }
     /// Reads the answer to `release` and `undo`.
-    fn read_release(&self, value: &Value) -> Option<Given> {
+    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         released(value)
     }
     /// How many have heard the message of a release that was answered so, as far as the server knows: those who listen. Such an
@@ -183,7 +183,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         if let Some(request) = self.extend_counted(ask) {
             return request;
         }
-        let request = Request::new(What::Script(self.extend_script()));
+        let request = Request::new(RequestCommand::Script(self.extend_script()));
         let request = self.extend_keys(ask, request);
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
@@ -191,10 +191,10 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
         None
     }
-    fn read_extend(&self, value: &Value) -> Option<Extended> {
+    fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
         match value {
-            Value::Int(1) => Some(Extended::Held),
-            Value::Int(0) => Some(Extended::Missing),
+            Value::Int(1) => Some(ExtendAnswer::Held),
+            Value::Int(0) => Some(ExtendAnswer::Missing),
             _ => None,
         }
     }
@@ -208,18 +208,18 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     }
     /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request {
-        of_lock(What::Script(&LOOK), names)
+        of_lock(RequestCommand::Script(&LOOK), names)
     }
     /// Reads who holds it from the answer to `look`; that of permits names nobody.
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         held(value)
     }
-    fn read_holders(&self, value: &Value) -> Option<Vec<Held>> {
+    fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
         Some(self.read_holder(value)?.into_iter().collect())
     }
     /// Asks whether anybody holds it, answered by a number; `None` where only `look` can tell.
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(of_lock(What::Command("EXISTS"), names))
+        Some(of_lock(RequestCommand::Command("EXISTS"), names))
     }
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
@@ -290,7 +290,7 @@ pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request;
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat>;
     /// Reads a message; `None` if it is none of ours.
-    fn read_message(&self, names: &Names, message: &Message) -> Option<News>;
+    fn read_message(&self, names: &Names, message: &Message) -> Option<LineMessage>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -312,16 +312,16 @@ pub(crate) struct Waiting<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum LineMessage {
     /// It has the lock.
-    Called(Called),
+    Called(HandedGrant),
     /// This owner gets the lock if it asks.
     Turn(String),
 }
 
 /// Somebody in the line was given the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Called {
+pub(crate) struct HandedGrant {
     pub(crate) owner: String,
     pub(crate) token: u64,
     /// When, by the server's clock in microseconds.
@@ -334,22 +334,22 @@ pub(crate) struct Called {
 pub(crate) struct Heartbeat {
     /// The server's clock in microseconds, where it matters.
     pub(crate) server_us: u64,
-    pub(crate) absent: Absent,
+    pub(crate) absent: MissingWaiters,
     pub(crate) left: Option<Duration>,
     /// What was said last, if it still holds.
-    pub(crate) news: Option<News>,
+    pub(crate) news: Option<LineMessage>,
 }
 
 /// Which waiters have no place, although they should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Absent {
+pub(crate) enum MissingWaiters {
     /// All but this one, if it is anybody.
     AllBut(Option<String>),
     /// These, by their place among the owners.
     These(Vec<usize>),
 }
 
-pub(super) fn of_lock(what: What, names: &Names) -> Request {
+pub(super) fn of_lock(what: RequestCommand, names: &Names) -> Request {
     Request::new(what).key(names.key.as_bytes())
 }
 
@@ -369,17 +369,17 @@ pub(super) fn acquired(value: &Value) -> Option<Reply> {
 }
 
 /// The answer to a release in RLock's format.
-pub(super) fn released(value: &Value) -> Option<Given> {
+pub(super) fn released(value: &Value) -> Option<ReleaseAnswer> {
     match value {
-        Value::Nil => Some(Given::Absent),
-        Value::Int(0) => Some(Given::Kept),
-        Value::Int(1..) => Some(Given::Freed),
+        Value::Nil => Some(ReleaseAnswer::Absent),
+        Value::Int(0) => Some(ReleaseAnswer::Kept),
+        Value::Int(1..) => Some(ReleaseAnswer::Freed),
         _ => None,
     }
 }
 
 /// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.
-pub(super) fn held(value: &Value) -> Option<Option<Held>> {
+pub(super) fn held(value: &Value) -> Option<Option<CurrentHolder>> {
     match value {
         Value::Nil => Some(None),
         Value::Array(parts) => Some(Some(holder(parts)?)),
@@ -387,13 +387,13 @@ pub(super) fn held(value: &Value) -> Option<Option<Held>> {
     }
 }
 
-pub(super) fn holder(parts: &[Value]) -> Option<Held> {
+pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
     match parts {
         [
             Value::Int(pttl_ms),
             Value::BulkString(owner),
             Value::Int(count),
-        ] => Some(Held {
+        ] => Some(CurrentHolder {
             owner: String::from_utf8_lossy(owner).into_owned(),
             count: u64::try_from(*count).ok()?,
             left: left(*pttl_ms),
@@ -421,7 +421,7 @@ pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request)
 
 /// A script about one lock and a record.
 pub(super) fn of_record(script: &'static Script, names: &Names, record: &[u8]) -> Request {
-    of_lock(What::Script(script), names).key(record)
+    of_lock(RequestCommand::Script(script), names).key(record)
 }
 
 static EXTEND: Script = script!("extend");
@@ -430,7 +430,7 @@ static FORCE_RELEASE: Script = script!("force_release", "speak");
 
 /// Deletes a lock and what goes with it, and says so.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
-    let mut request = of_lock(What::Script(&FORCE_RELEASE), names);
+    let mut request = of_lock(RequestCommand::Script(&FORCE_RELEASE), names);
     if let Some(with) = with {
         request = request.key(with.as_bytes());
     }
@@ -460,8 +460,8 @@ impl Counting {
         self
     }
 
-    pub(super) fn of(&'static self, ask: &Ask<'_>) -> What {
-        What::Script(match ask.id {
+    pub(super) fn of(&'static self, ask: &Ask<'_>) -> RequestCommand {
+        RequestCommand::Script(match ask.id {
             None => &self.once,
             Some(_) => &self.several,
         })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::form::{Ask, Counting, Form, counting, of_lock, script};
 use crate::names::{Names, companion};
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire").given_back_by(&RELEASE);
 pub(super) static RELEASE: Script = script!("release");
@@ -47,10 +47,10 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 impl Form for Hash {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         if ask.id.is_none() {
-            let request = of_lock(What::Script(&ACQUIRE), ask.names);
+            let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
         }
-        let request = acquire_by(What::Script(&ACQUIRE_COUNTED), ask);
+        let request = acquire_by(RequestCommand::Script(&ACQUIRE_COUNTED), ask);
         match self.reentrant {
             false => request.arg(b"once"),
             true => request,
@@ -61,7 +61,7 @@ impl Form for Hash {
         match ask.id {
             None => self.release_single(ask),
             // Such an owner is rare where waiters spin; it speaks there too, to nobody.
-            Some(_) => release_by(What::Script(&RELEASE_COUNTED), ask),
+            Some(_) => release_by(RequestCommand::Script(&RELEASE_COUNTED), ask),
         }
     }
 
@@ -90,10 +90,10 @@ impl Hash {
     fn release_single(&self, ask: &Ask<'_>) -> Request {
         if !self.speaks {
             // Nobody is notified.
-            let request = of_lock(What::Script(&RELEASE), ask.names);
+            let request = of_lock(RequestCommand::Script(&RELEASE), ask.names);
             return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
         }
-        of_lock(What::Script(&RELEASE), ask.names)
+        of_lock(RequestCommand::Script(&RELEASE), ask.names)
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
@@ -106,7 +106,7 @@ pub(super) fn acquire_all(ask: &Ask<'_>) -> Request {
     acquire_by(ACQUIRE_ALL.of(ask), ask)
 }
 
-fn acquire_by(script: What, ask: &Ask<'_>) -> Request {
+fn acquire_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
     let request = with_keys(Request::new(script), ask.names);
     with_holds(request, ask, ask.owner)
         .arg_ms(ask.lease)
@@ -118,7 +118,7 @@ pub(super) fn release_all(ask: &Ask<'_>) -> Request {
     release_by(RELEASE_ALL.of(ask), ask)
 }
 
-fn release_by(script: What, ask: &Ask<'_>) -> Request {
+fn release_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
     let request = with_keys(Request::new(script), ask.names);
     let request = with_holds(request, ask, ask.owner)
         .arg(ask.owner.as_bytes())
@@ -131,7 +131,10 @@ fn release_by(script: What, ask: &Ask<'_>) -> Request {
 /// that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
 pub(super) fn extend_counted(ask: &Ask<'_>) -> Option<Request> {
     ask.id?;
-    let request = with_keys(Request::new(What::Script(&EXTEND_COUNTED)), ask.names);
+    let request = with_keys(
+        Request::new(RequestCommand::Script(&EXTEND_COUNTED)),
+        ask.names,
+    );
     let request = with_holds(request, ask, ask.owner);
     Some(request.arg_ms(ask.lease).arg(ask.owner.as_bytes()))
 }

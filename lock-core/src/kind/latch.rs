@@ -1,9 +1,9 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
 use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
-use crate::asked::Once;
+use crate::idempotent_requests::Once;
 use crate::names::Names;
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");
@@ -30,7 +30,7 @@ pub(crate) fn count_down(names: &Names, publish: &'static str) -> Once {
 }
 
 pub(crate) fn count(names: &Names) -> Request {
-    of_lock(What::Command("GET"), names)
+    of_lock(RequestCommand::Command("GET"), names)
 }
 
 /// Opens it by taking it away.

@@ -15,8 +15,8 @@ pub(crate) mod semaphore;
 use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
-    Absent, Ask, ChannelSpec, Extended, Form, Given, Heartbeat, Held, News, QueuePlace, Reply,
-    ServerLine, Successor, Waiting,
+    Ask, ChannelSpec, CurrentHolder, ExtendAnswer, Form, Heartbeat, LineMessage, MissingWaiters,
+    QueuePlace, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
 };
 pub(crate) use hash::RECORD_LIFE;
 
@@ -174,12 +174,12 @@ impl Kind {
             Kind::Read => (
                 "read",
                 "shared side of a read-write lock, wire-compatible with RReadWriteLock",
-                &rw::Side::Read,
+                &rw::AccessMode::Read,
             ),
             Kind::Write => (
                 "write",
                 "exclusive side of a read-write lock; its holder may also read, and so become a reader",
-                &rw::Side::Write,
+                &rw::AccessMode::Write,
             ),
             Kind::Redlock => (
                 "redlock",

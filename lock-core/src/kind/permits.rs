@@ -5,12 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Form, Given, Held, Reply, delete, left, of_lock, script, with_record,
+    ANSWER_LIFE, Ask, CurrentHolder, Form, ReleaseAnswer, Reply, delete, left, of_lock, script,
+    with_record,
 };
-use crate::asked::Once;
+use crate::idempotent_requests::Once;
 use crate::names::Names;
 use crate::permits::PermitId;
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_permits", "speak", "permits").given_back_by(&RELEASE);
 static RELEASE: Script = script!("release_permits", "speak", "permits");
@@ -70,10 +71,10 @@ impl Form for Permits {
             .arg(ask.names.channel.as_bytes())
     }
 
-    fn read_release(&self, value: &Value) -> Option<Given> {
+    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         match value {
-            Value::BulkString(each) if each.contains(&b'0') => Some(Given::Absent),
-            Value::BulkString(_) => Some(Given::Freed),
+            Value::BulkString(each) if each.contains(&b'0') => Some(ReleaseAnswer::Absent),
+            Value::BulkString(_) => Some(ReleaseAnswer::Freed),
             _ => None,
         }
     }
@@ -96,7 +97,7 @@ impl Form for Permits {
             .arg(names.channel.as_bytes())
     }
 
-    fn read_holder(&self, _: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
         None
     }
 
@@ -169,7 +170,7 @@ fn held_key(names: &Names) -> String {
 }
 
 fn with_keys(script: &'static Script, names: &Names) -> Request {
-    of_lock(What::Script(script), names).key(held_key(names).as_bytes())
+    of_lock(RequestCommand::Script(script), names).key(held_key(names).as_bytes())
 }
 
 /// The ids as a server has them: 16 bytes each.

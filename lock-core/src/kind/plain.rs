@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, Form, Given, Held, Reply, held, left, of_lock, script};
+use super::form::{Ask, CurrentHolder, Form, ReleaseAnswer, Reply, held, left, of_lock, script};
 use crate::names::Names;
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_plain");
 static RELEASE: Script = script!("release_plain").alone();
@@ -27,7 +27,7 @@ pub(super) fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
 }
 
 /// The owner is what stands before the number of the hold, where there is one.
-pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<Held>> {
+pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<CurrentHolder>> {
     let mut found = held(value)?;
     if let Some(held) = &mut found
         && let [client, number, _] = held.owner.split(':').collect::<Vec<_>>()[..]
@@ -42,10 +42,10 @@ impl Form for Plain {
     /// answer, since it knows its own value again.
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         if ask.repeated || ask.place.is_some() {
-            let request = of_lock(What::Script(&ACQUIRE), ask.names);
+            let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
         }
-        of_lock(What::Command("SET"), ask.names)
+        of_lock(RequestCommand::Command("SET"), ask.names)
             .arg(value(ask).as_bytes())
             .arg(b"NX")
             .arg(b"PX")
@@ -66,7 +66,7 @@ impl Form for Plain {
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
-        of_lock(What::Script(&RELEASE), ask.names)
+        of_lock(RequestCommand::Script(&RELEASE), ask.names)
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
@@ -74,11 +74,11 @@ impl Form for Plain {
             .tells_by_rule(ask.tells_by_rule())
     }
 
-    fn read_release(&self, value: &Value) -> Option<Given> {
+    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         match value {
             // The script says nil, a server's own command 0.
-            Value::Nil | Value::Int(0) => Some(Given::Absent),
-            Value::Int(1..) => Some(Given::Freed),
+            Value::Nil | Value::Int(0) => Some(ReleaseAnswer::Absent),
+            Value::Int(1..) => Some(ReleaseAnswer::Freed),
             _ => None,
         }
     }
@@ -92,10 +92,10 @@ impl Form for Plain {
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(What::Script(&LOOK), names)
+        of_lock(RequestCommand::Script(&LOOK), names)
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         read_numbered_holder(value)
     }
 

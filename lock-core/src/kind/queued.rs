@@ -6,12 +6,12 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::form::{
-    Absent, Ask, Called, ChannelSpec, Form, Given, Heartbeat, Held, News, Reply, ServerLine,
-    Waiting, left, released, script,
+    Ask, ChannelSpec, CurrentHolder, Form, HandedGrant, Heartbeat, LineMessage, MissingWaiters,
+    ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
 };
 use super::plain;
 use crate::names::{Names, companion};
-use crate::topology::{Message, Request, Script, What};
+use crate::topology::{Message, Request, RequestCommand, Script};
 
 /// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all that the server
 /// knows it may be gone. After that the next one is called.
@@ -36,7 +36,7 @@ fn line(names: &Names) -> String {
 }
 
 fn request(script: &'static Script, names: &Names) -> Request {
-    Request::new(What::Script(script))
+    Request::new(RequestCommand::Script(script))
         .key(names.key.as_bytes())
         // One counter with the fenced kind: who changes from one to the other sees no token fall, also if it has had an end.
         .key(companion("redisson_lock_token", &names.key).as_bytes())
@@ -96,13 +96,13 @@ impl Form for Queued {
         request
     }
 
-    fn read_release(&self, value: &Value) -> Option<Given> {
+    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         match value {
             Value::Array(parts) => {
                 let token = |token: &i64| u64::try_from(*token).ok();
                 Some(match parts.as_slice() {
-                    [Value::Int(now)] => Given::Passed { token: token(now)? },
-                    [Value::Int(before), Value::Int(0)] => Given::Inherited {
+                    [Value::Int(now)] => ReleaseAnswer::Passed { token: token(now)? },
+                    [Value::Int(before), Value::Int(0)] => ReleaseAnswer::Inherited {
                         token: token(before)?,
                     },
                     _ => return None,
@@ -116,7 +116,7 @@ impl Form for Queued {
         request.arg(hold(ask).as_bytes())
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         plain::read_numbered_holder(value)
     }
 
@@ -181,7 +181,7 @@ impl ServerLine for Queued {
         let standing = String::from_utf8(standing.clone()).ok()?;
         let news = match (holder, left(*pttl_ms)) {
             ([Value::BulkString(owner), Value::Int(token)], Some(lease)) => {
-                Some(News::Called(Called {
+                Some(LineMessage::Called(HandedGrant {
                     owner: String::from_utf8(owner.clone()).ok()?,
                     token: u64::try_from(*token).ok()?,
                     server_us,
@@ -192,17 +192,17 @@ impl ServerLine for Queued {
         };
         Some(Heartbeat {
             server_us,
-            absent: Absent::AllBut(Some(standing).filter(|owner| !owner.is_empty())),
+            absent: MissingWaiters::AllBut(Some(standing).filter(|owner| !owner.is_empty())),
             left: left(*pttl_ms),
             news,
         })
     }
 
-    fn read_message(&self, _names: &Names, message: &Message) -> Option<News> {
+    fn read_message(&self, _names: &Names, message: &Message) -> Option<LineMessage> {
         let text = std::str::from_utf8(&message.payload).ok()?;
         let mut words = text.split(' ');
         let mut next = || words.next();
-        Some(News::Called(Called {
+        Some(LineMessage::Called(HandedGrant {
             owner: next()?.to_owned(),
             token: next()?.parse().ok()?,
             server_us: next()?.parse().ok()?,
@@ -243,14 +243,14 @@ mod tests {
             };
             Queued.read_message(&names, &message)
         };
-        let called = Called {
+        let called = HandedGrant {
             owner: "u:7".to_owned(),
             token: 42,
             server_us: 1_700_000_000_000_000,
             lease: Duration::from_secs(2),
         };
         let message = b"u:7 42 1700000000000000 2000";
-        assert_eq!(read(message), Some(News::Called(called)));
+        assert_eq!(read(message), Some(LineMessage::Called(called)));
         for foreign in [&b"0"[..], b"", b"u:7 x 1 1", b"\xff 1 1 1"] {
             assert_eq!(read(foreign), None);
         }

@@ -4,10 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::form::{Ask, Counting, Form, Held, counting, holder, of_lock, script};
+use super::form::{Ask, Counting, CurrentHolder, Form, counting, holder, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE_READ: Counting =
     counting!("acquire_read", "rw").given_back_by(&RELEASE_READ.once, &RELEASE_READ.several);
@@ -20,27 +20,27 @@ static LOOK: Script = script!("look_rw", "rw");
 static FORCE_RELEASE: Script = script!("force_release_rw", "speak", "rw");
 
 #[derive(Debug)]
-pub(crate) enum Side {
+pub(crate) enum AccessMode {
     /// Shared among readers.
     Read,
     /// Alone, but for what the writer itself reads.
     Write,
 }
 
-impl Side {
+impl AccessMode {
     /// The mode in which the lock is when this side holds it.
     fn mode(&self) -> &'static [u8] {
         match self {
-            Side::Read => b"read",
-            Side::Write => b"write",
+            AccessMode::Read => b"read",
+            AccessMode::Write => b"write",
         }
     }
 
     /// Where the lock counts the holds of an owner.
     fn field<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
         match self {
-            Side::Read => Cow::Borrowed(ask.owner),
-            Side::Write => Cow::Owned(format!("{}:write", ask.owner)),
+            AccessMode::Read => Cow::Borrowed(ask.owner),
+            AccessMode::Write => Cow::Owned(format!("{}:write", ask.owner)),
         }
     }
 }
@@ -50,32 +50,32 @@ fn first_ending(names: &Names, owner: &str) -> String {
     names.suffixed(&format!("{owner}:rwlock_timeout:1"))
 }
 
-impl Form for Side {
+impl Form for AccessMode {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
         // Ours; no peer knows of it, and without writers that wait it is not there.
         let writers = companion("locklab_writers_latch", &ask.names.key);
         let script = match self {
-            Side::Read => &ACQUIRE_READ,
-            Side::Write => &ACQUIRE_WRITE,
+            AccessMode::Read => &ACQUIRE_READ,
+            AccessMode::Write => &ACQUIRE_WRITE,
         };
         let request = of_lock(script.of(ask), ask.names).key(writers.as_bytes());
         let request = with_holds(request, ask, &self.field(ask))
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes());
         match (self, ask.writers_first) {
-            (Side::Read, Some(first)) => {
+            (AccessMode::Read, Some(first)) => {
                 let patient = ask.place.is_none_or(|place| place.waited < first);
                 request.arg(if patient { b"1" } else { b"2" })
             }
-            (Side::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
+            (AccessMode::Write, Some(first)) if ask.place.is_some() => request.arg_ms(first),
             _ => request.arg(b"0"),
         }
     }
 
     fn release(&self, ask: &Ask<'_>) -> Request {
         let script = match self {
-            Side::Read => &RELEASE_READ,
-            Side::Write => &RELEASE_WRITE,
+            AccessMode::Read => &RELEASE_READ,
+            AccessMode::Write => &RELEASE_WRITE,
         };
         let request = of_lock(script.of(ask), ask.names);
         let request = with_holds(request, ask, &self.field(ask))
@@ -87,8 +87,8 @@ impl Form for Side {
 
     fn listeners(&self, value: &Value) -> u32 {
         match self {
-            Side::Read => 0,
-            Side::Write => REENTRANT.listeners(value),
+            AccessMode::Read => 0,
+            AccessMode::Write => REENTRANT.listeners(value),
         }
     }
 
@@ -100,8 +100,8 @@ impl Form for Side {
         let request = request.key(ask.names.key.as_bytes());
         match self {
             // Named, so that a server that has the one and not yet the other, since their slot moves, says so.
-            Side::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
-            Side::Write => request,
+            AccessMode::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
+            AccessMode::Write => request,
         }
     }
 
@@ -117,16 +117,16 @@ impl Form for Side {
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(What::Script(&LOOK), names).arg(self.mode())
+        of_lock(RequestCommand::Script(&LOOK), names).arg(self.mode())
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         let holders = self.read_holders(value)?;
-        let longest = |held: &Held| held.left.unwrap_or(Duration::MAX);
+        let longest = |held: &CurrentHolder| held.left.unwrap_or(Duration::MAX);
         Some(holders.into_iter().max_by_key(longest))
     }
 
-    fn read_holders(&self, value: &Value) -> Option<Vec<Held>> {
+    fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
         let parts = match value {
             Value::Nil => return Some(Vec::new()),
             Value::Array(parts) => parts,
@@ -145,14 +145,14 @@ impl Form for Side {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        of_lock(What::Script(&FORCE_RELEASE), names)
+        of_lock(RequestCommand::Script(&FORCE_RELEASE), names)
             .arg(publish.as_bytes())
             .arg(names.channel.as_bytes())
             .arg(self.mode())
     }
 
     fn is_shared(&self) -> bool {
-        matches!(self, Side::Read)
+        matches!(self, AccessMode::Read)
     }
 
     fn opens(&self) -> bool {
@@ -180,13 +180,13 @@ mod tests {
         let all = [reader(10, "u:1"), reader(30, "u:2"), reader(20, "u:3")];
         let answer = Value::Array(all.concat());
         assert_eq!(
-            Side::Read.read_holders(&answer).map(|all| all.len()),
+            AccessMode::Read.read_holders(&answer).map(|all| all.len()),
             Some(3)
         );
-        let longest = Side::Read.read_holder(&answer).flatten();
+        let longest = AccessMode::Read.read_holder(&answer).flatten();
         assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
-        assert_eq!(Side::Read.read_holder(&Value::Nil), Some(None));
+        assert_eq!(AccessMode::Read.read_holder(&Value::Nil), Some(None));
         let torn = Value::Array(reader(10, "u:1")[..2].to_vec());
-        assert_eq!(Side::Read.read_holders(&torn), None);
+        assert_eq!(AccessMode::Read.read_holders(&torn), None);
     }
 }

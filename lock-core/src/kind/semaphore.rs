@@ -5,12 +5,12 @@ use std::time::Duration;
 use redis::Value;
 
 use super::form::{
-    ANSWER_LIFE, Ask, Extended, Form, Given, Held, Reply, UNDONE_LIFE, of_lock, of_record, script,
-    with_record,
+    ANSWER_LIFE, Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply, UNDONE_LIFE,
+    of_lock, of_record, script, with_record,
 };
-use crate::asked::Once;
+use crate::idempotent_requests::Once;
 use crate::names::Names;
-use crate::topology::{Request, Script, What};
+use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_semaphore").given_back_by(&ADD);
 static ADD: Script = script!("add_semaphore", "speak");
@@ -69,10 +69,10 @@ impl Form for Semaphore {
             .arg_ms(UNDONE_LIFE)
     }
 
-    fn read_release(&self, value: &Value) -> Option<Given> {
+    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         match value {
-            Value::Nil => Some(Given::Absent),
-            Value::Int(1) => Some(Given::Freed),
+            Value::Nil => Some(ReleaseAnswer::Absent),
+            Value::Int(1) => Some(ReleaseAnswer::Freed),
             _ => None,
         }
     }
@@ -85,15 +85,15 @@ impl Form for Semaphore {
         request
     }
 
-    fn read_extend(&self, _: &Value) -> Option<Extended> {
+    fn read_extend(&self, _: &Value) -> Option<ExtendAnswer> {
         None
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(What::Command("GET"), names)
+        of_lock(RequestCommand::Command("GET"), names)
     }
 
-    fn read_holder(&self, _: &Value) -> Option<Option<Held>> {
+    fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
         None
     }
 
@@ -119,7 +119,7 @@ pub(crate) fn record_of_acquire(names: &Names, id: u128) -> Vec<u8> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
+pub(crate) enum MissingCounter {
     /// One begins, without an end.
     Begins,
     /// It has ended, and what was taken of it with it.
@@ -127,7 +127,12 @@ pub(crate) enum Absent {
 }
 
 /// Adds so many permits.
-pub(crate) fn add(names: &Names, count: i64, absent: Absent, publish: &'static str) -> Once {
+pub(crate) fn add(
+    names: &Names,
+    count: i64,
+    absent: MissingCounter,
+    publish: &'static str,
+) -> Once {
     with_record(names, |record| {
         let request = of_record(&ADD, names, record)
             .arg(count.to_string().as_bytes())
@@ -135,8 +140,8 @@ pub(crate) fn add(names: &Names, count: i64, absent: Absent, publish: &'static s
             .arg(names.channel.as_bytes())
             .arg_ms(ANSWER_LIFE);
         match absent {
-            Absent::Begins => request,
-            Absent::Stays => request.arg(b"there"),
+            MissingCounter::Begins => request,
+            MissingCounter::Stays => request.arg(b"there"),
         }
     })
 }

@@ -6,7 +6,7 @@ use redis::Value;
 use super::native::{Commands, CompareAndDelete};
 use super::node::{Lease, Node};
 use super::wire::NoReply;
-use super::{Replicas, Request, Script, WaitFor, What, replicas};
+use super::{Replicas, Request, RequestCommand, Script, WaitFor, replicas};
 use crate::clock::{Instant, timeout_at};
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
@@ -49,7 +49,7 @@ impl Answer {
 
 /// What goes before the request in the same write.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Before {
+pub(crate) struct RequestPrefix {
     /// ASKING: the slot is being imported by this node.
     pub(crate) asking: bool,
     /// SCRIPT LOAD: the node has said that it does not know the script.
@@ -59,7 +59,7 @@ pub(crate) struct Before {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Words {
+pub(crate) enum RequestEncoding {
     /// Its own.
     Own,
     /// Its own, a script by its text.
@@ -70,27 +70,28 @@ pub(crate) enum Words {
     Native(CompareAndDelete),
 }
 
-impl Words {
+impl RequestEncoding {
     /// The best that are known for this request there. What goes before a request has nothing to do with a native command.
-    pub(crate) fn for_request(request: &Request, node: &Node, before: Before) -> Self {
+    pub(crate) fn for_request(request: &Request, node: &Node, before: RequestPrefix) -> Self {
         let is_new =
             |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
-        if before.text || matches!(request.what(), What::Script(script) if is_new(script)) {
-            return Words::Text;
+        if before.text || matches!(request.what(), RequestCommand::Script(script) if is_new(script))
+        {
+            return RequestEncoding::Text;
         }
         if !request.has_native() || before.load {
-            return Words::Own;
+            return RequestEncoding::Own;
         }
         match node.commands.compare_and_delete() {
-            Some(native) if !before.asking => Words::Native(native),
-            None if node.commands.is_to_be_asked() => Words::OwnBehindQuestion,
-            _ => Words::Own,
+            Some(native) if !before.asking => RequestEncoding::Native(native),
+            None if node.commands.is_to_be_asked() => RequestEncoding::OwnBehindQuestion,
+            _ => RequestEncoding::Own,
         }
     }
 
     pub(crate) fn native(self) -> Option<CompareAndDelete> {
         match self {
-            Words::Native(native) => Some(native),
+            RequestEncoding::Native(native) => Some(native),
             _ => None,
         }
     }
@@ -101,8 +102,8 @@ pub(crate) async fn attempt(
     request: &Request,
     node: &Arc<Node>,
     lease: &Lease<'_>,
-    before: Before,
-    words: Words,
+    before: RequestPrefix,
+    words: RequestEncoding,
     deadline: Instant,
 ) -> Answer {
     if request.grants
@@ -112,8 +113,12 @@ pub(crate) async fn attempt(
         let why = format!("{label} was restarted, and grants nothing for {left_ms} ms more");
         return Answer::refused(RESTARTED, why);
     }
-    let alone =
-        !before.asking && !before.load && !matches!(words, Words::OwnBehindQuestion | Words::Text);
+    let alone = !before.asking
+        && !before.load
+        && !matches!(
+            words,
+            RequestEncoding::OwnBehindQuestion | RequestEncoding::Text
+        );
     if request.wait.is_some() || !alone {
         // Boxed, so that the common case does not carry its size around.
         return Box::pin(pipelined(request, node, lease, before, words, deadline)).await;
@@ -134,8 +139,8 @@ async fn pipelined(
     request: &Request,
     node: &Arc<Node>,
     lease: &Lease<'_>,
-    before: Before,
-    words: Words,
+    before: RequestPrefix,
+    words: RequestEncoding,
     deadline: Instant,
 ) -> Answer {
     let wait = match request.wait {
@@ -148,12 +153,12 @@ async fn pipelined(
     let sent_at = Instant::now();
     let mut bytes = Vec::new();
     let mut position = 0;
-    if words == Words::OwnBehindQuestion {
+    if words == RequestEncoding::OwnBehindQuestion {
         position += 1;
         bytes.extend(Commands::question().get_packed_command());
     }
     if before.load
-        && let What::Script(script) = request.what()
+        && let RequestCommand::Script(script) = request.what()
     {
         for script in std::iter::once(script).chain(script.release) {
             position += 1;
@@ -165,10 +170,10 @@ async fn pipelined(
         position += 1;
         bytes.extend(redis::cmd("ASKING").get_packed_command());
     }
-    request.write_script(words == Words::Text, &mut bytes);
+    request.write_script(words == RequestEncoding::Text, &mut bytes);
     // What follows on this connection finds it there.
-    if words == Words::Text
-        && let What::Script(script) = request.what()
+    if words == RequestEncoding::Text
+        && let RequestCommand::Script(script) = request.what()
     {
         node.learn(script);
     }
@@ -202,7 +207,7 @@ async fn pipelined(
             return silent(node, lease, sent_at, blocked);
         }
     };
-    if words == Words::OwnBehindQuestion
+    if words == RequestEncoding::OwnBehindQuestion
         && let Some(answer) = answers.first()
     {
         node.commands.learn(answer);
@@ -229,8 +234,8 @@ async fn pipelined(
 }
 
 /// A question that went with the request was not answered: the next one asks again.
-fn unheard(node: &Node, words: Words) {
-    if words == Words::OwnBehindQuestion {
+fn unheard(node: &Node, words: RequestEncoding) {
+    if words == RequestEncoding::OwnBehindQuestion {
         node.commands.forget();
     }
 }

@@ -10,7 +10,7 @@ use super::Request;
 use super::dial::Dialer;
 use super::native::{self, CompareAndDelete};
 use super::single::Vote;
-use super::wire::{NoReply, Replies, Socket, Wire};
+use super::wire::{NoReply, Replies, SharedConnection, Socket};
 use crate::clock::{Instant, timeout_at};
 
 /// For how long a caller on another runtime than the client's waits for the driver to say that a deadline has passed, before it says so itself.
@@ -18,7 +18,7 @@ const DRIVER_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
-    wire: Arc<Wire>,
+    wire: Arc<SharedConnection>,
     probing: AtomicBool,
     driver: AbortHandle,
     dialer: Arc<Dialer>,

@@ -16,7 +16,7 @@ use super::info_field;
 use super::pubsub::Subscriber;
 use super::secure::Secure;
 use super::single::Voter;
-use super::wire::{IdleProbe, Socket, Wire};
+use super::wire::{IdleProbe, SharedConnection, Socket};
 use crate::clock::Instant;
 use crate::diagnostics::Tracer;
 use crate::machine::{self, ClientRuntime};
@@ -187,13 +187,16 @@ impl Dialer {
     pub(super) fn wire_over(
         &self,
         socket: Socket,
-    ) -> (Arc<Wire>, impl Future<Output = ()> + Send + 'static) {
+    ) -> (
+        Arc<SharedConnection>,
+        impl Future<Output = ()> + Send + 'static,
+    ) {
         let idle = IdleProbe {
             quiet: LINK_TIMEOUT,
             patience: self.response_timeout,
             commands: Arc::clone(&self.commands),
         };
-        Wire::new(socket, self.splits_bursts, idle)
+        SharedConnection::new(socket, self.splits_bursts, idle)
     }
 
     pub(crate) fn count(&self, commands: u64) {

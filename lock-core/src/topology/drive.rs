@@ -1,9 +1,9 @@
 //! Sends a request until it is done: where to, what a refusal calls for, when to stop.
 use std::{sync::Arc, time::Duration};
 
-use super::attempt::{Answer, Before, Words, attempt as try_once};
+use super::attempt::{Answer, RequestEncoding, RequestPrefix, attempt as try_once};
 use super::node::{Node, Purpose};
-use super::{NodeError, Request, Route, Sent, What};
+use super::{NodeError, Request, RequestCommand, Route, ServerReply};
 use crate::clock::{Instant, sleep_until};
 use crate::diagnostics::{Traced, reply};
 
@@ -19,7 +19,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
     router: &R,
     request: &Request,
     deadline: Instant,
-) -> Result<Sent, NodeError> {
+) -> Result<ServerReply, NodeError> {
     // A request that ends with WAIT needs a connection that may block.
     let purpose = if request.wait.is_some() {
         Purpose::Wait
@@ -30,7 +30,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
     let mut enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
     let mut attempt = 0;
     let mut pause = PAUSE.0;
-    let mut next: Option<(Arc<Node>, Before)> = None;
+    let mut next: Option<(Arc<Node>, RequestPrefix)> = None;
     // Why the last attempt had no effect.
     let mut reason = NodeError::local("");
     loop {
@@ -50,10 +50,11 @@ pub(super) async fn drive<R: Route + ?Sized>(
             return Err(out_of_time(reason, attempt));
         }
         attempt += 1;
-        let Some((node, before)) = next
-            .take()
-            .or_else(|| router.owner(request).map(|node| (node, Before::default())))
-        else {
+        let Some((node, before)) = next.take().or_else(|| {
+            router
+                .owner(request)
+                .map(|node| (node, RequestPrefix::default()))
+        }) else {
             reason = NodeError::local(format!("no master is known of {}", router.name()));
             router.rediscover(deadline).await;
             if router.owner(request).is_none() {
@@ -83,7 +84,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
             }
             return Err(out_of_time(reason, attempt));
         }
-        let words = Words::for_request(request, &node, before);
+        let words = RequestEncoding::for_request(request, &node, before);
         let answer = try_once(request, &node, &lease, before, words, deadline).await;
         if let Some(tracer) = &node.dialer.tracer {
             for event in traced(request, words, &node, &answer, asked_at) {
@@ -100,7 +101,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
                     // Perhaps a replica is gone for good: the next request should know.
                     router.suspect();
                 }
-                return Ok(Sent {
+                return Ok(ServerReply {
                     value,
                     node: node.label.clone(),
                     sent_at,
@@ -129,7 +130,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
                 if attempt > 2 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
-                next = Some((node.clone(), Before { load, ..before }));
+                next = Some((node.clone(), RequestPrefix { load, ..before }));
             }
             "MOVED" | "ASK" => {
                 let asking = code == "ASK";
@@ -138,7 +139,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
                 }
                 let (load, text) = (false, before.text);
                 let to = router.redirected(&node, &message);
-                next = to.map(|to| (to, Before { asking, load, text }));
+                next = to.map(|to| (to, RequestPrefix { asking, load, text }));
                 if next.is_none() || attempt > 4 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
@@ -155,18 +156,18 @@ pub(super) async fn drive<R: Route + ?Sized>(
             }
             // The text says the same: once more for each request, on a server that is not as usual.
             "NOPERM" | "ERR" if !before.text && is_about_digests(request, &message) => {
-                let before = Before::default();
+                let before = RequestPrefix::default();
                 next = Some((
                     node.clone(),
-                    Before {
+                    RequestPrefix {
                         text: true,
                         ..before
                     },
                 ));
             }
             // Who may not send a script's text may send its digest.
-            "NOPERM" | "ERR" if words == Words::Text && !before.text => {
-                if let What::Script(script) = request.what() {
+            "NOPERM" | "ERR" if words == RequestEncoding::Text && !before.text => {
+                if let RequestCommand::Script(script) = request.what() {
                     node.learn(script);
                 }
             }
@@ -187,7 +188,7 @@ pub(super) async fn drive<R: Route + ?Sized>(
 
 /// Whether EVALSHA was refused to who asked for it, unknown there or not allowed.
 fn is_about_digests(request: &Request, message: &str) -> bool {
-    let script = matches!(request.what(), What::Script(_));
+    let script = matches!(request.what(), RequestCommand::Script(_));
     script && !message.contains("user_script") && message.to_lowercase().contains("'evalsha'")
 }
 
@@ -201,7 +202,7 @@ fn breaks_off(code: &str, message: &str) -> bool {
 /// What was asked and answered, for those who watch.
 fn traced(
     request: &Request,
-    words: Words,
+    words: RequestEncoding,
     node: &Node,
     answer: &Answer,
     at: Instant,
@@ -210,9 +211,11 @@ fn traced(
         (_, Some(native)) => (request.said_as(native), None),
         (what, None) => {
             let (command, script) = match what {
-                What::Script(script) if words == Words::Text => ("EVAL", Some(script.name)),
-                What::Script(script) => ("EVALSHA", Some(script.name)),
-                What::Command(name) => (name, None),
+                RequestCommand::Script(script) if words == RequestEncoding::Text => {
+                    ("EVAL", Some(script.name))
+                }
+                RequestCommand::Script(script) => ("EVALSHA", Some(script.name)),
+                RequestCommand::Command(name) => (name, None),
             };
             let (keys, args) = request.parts();
             (vec![(command, keys, args)], script)

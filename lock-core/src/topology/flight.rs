@@ -36,7 +36,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
             return shared.clone();
         }
         let landed = Arc::new(AtomicBool::new(false));
-        let guard = Landing(landed.clone());
+        let guard = FlightCompletion(landed.clone());
         let work = work();
         let task = runtime.spawn(async move {
             let _guard = guard;
@@ -98,7 +98,7 @@ impl Refresh {
 pub(crate) async fn hear<T>(
     mut answers: FuturesUnordered<impl Future<Output = T>>,
     grace: Duration,
-    mut take: impl FnMut(T) -> Worth,
+    mut take: impl FnMut(T) -> AnswerValue,
 ) {
     let mut until = None;
     loop {
@@ -107,17 +107,17 @@ pub(crate) async fn hear<T>(
             Some(until) => timeout_at(until, answers.next()).await.unwrap_or(None),
         };
         match next.map(&mut take) {
-            None | Some(Worth::Enough) => return,
-            Some(Worth::Good) => {
+            None | Some(AnswerValue::Enough) => return,
+            Some(AnswerValue::Good) => {
                 until.get_or_insert_with(|| Instant::now() + grace);
             }
-            Some(Worth::Nothing) => {}
+            Some(AnswerValue::Nothing) => {}
         }
     }
 }
 
 /// What an answer is worth, among several to the same question.
-pub(crate) enum Worth {
+pub(crate) enum AnswerValue {
     /// Nothing.
     Nothing,
     /// The others have a moment left to say something better.
@@ -127,9 +127,9 @@ pub(crate) enum Worth {
 }
 
 /// Marks the flight as over even if its task panics: the next caller then starts anew.
-struct Landing(Arc<AtomicBool>);
+struct FlightCompletion(Arc<AtomicBool>);
 
-impl Drop for Landing {
+impl Drop for FlightCompletion {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }

@@ -31,9 +31,9 @@ use self::dial::Dialer;
 use self::drive::drive;
 use self::node::Node;
 use self::pubsub::Channels;
-pub(crate) use self::pubsub::{Heard, Subscription};
+pub(crate) use self::pubsub::{ReceivedMessages, Subscription};
 pub(crate) use self::replicas::UNREPLICATED;
-pub(crate) use self::request::{Replicas, Request, Script, WaitFor, What};
+pub(crate) use self::request::{Replicas, Request, RequestCommand, Script, WaitFor};
 pub(crate) use self::secure::Secure;
 use self::sentinel::Sentinel;
 use self::single::{Single, Voter};
@@ -45,7 +45,7 @@ use crate::target::{Target, TopologyKind};
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct ServerReply {
     pub(crate) value: redis::Value,
     pub(crate) node: Arc<str>,
     /// When the attempt that was answered was handed to the connection.
@@ -133,7 +133,7 @@ pub(crate) trait Route: Send + Sync {
     /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
     /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
     /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<Sent, NodeError> {
+    async fn send(&self, request: &Request, deadline: Instant) -> Result<ServerReply, NodeError> {
         drive(self, request, deadline).await
     }
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
@@ -141,7 +141,7 @@ pub(crate) trait Route: Send + Sync {
         self.channels().subscribe(key, tune)
     }
     /// What this client has heard on a lock's channel, if it listens there.
-    fn heard(&self, channel: &str) -> Option<Heard> {
+    fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.channels().heard(channel)
     }
     /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.

@@ -10,7 +10,7 @@ use super::conn::Conn;
 use super::dial::{DialError, Dialer, Proof};
 use super::flight::Flight;
 use super::native::Commands;
-use super::replicas::Sightings;
+use super::replicas::ReplicaCounts;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::Endpoint;
@@ -37,7 +37,7 @@ pub(crate) struct Node {
     command: Lane,
     wait: [Lane; WAIT_LINES],
     pub(crate) closed: Flag,
-    pub(super) sightings: Mutex<Sightings>,
+    pub(super) sightings: Mutex<ReplicaCounts>,
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
     pub(super) commands: Commands,
@@ -154,7 +154,7 @@ impl Node {
 
     /// A part in the line for a purpose; of several in the one with the fewest requests. It is taken as it was counted, so that two
     /// who choose at once do not choose the same.
-    fn share(&self, purpose: Purpose) -> (usize, Share<'_>) {
+    fn share(&self, purpose: Purpose) -> (usize, LaneSlot<'_>) {
         if purpose == Purpose::Command {
             return (0, self.command.share());
         }
@@ -169,7 +169,7 @@ impl Node {
                 .compare_exchange(busy, busy + 1, order, missed)
                 .is_ok()
             {
-                return (index, Share(line));
+                return (index, LaneSlot(line));
             }
         }
     }
@@ -226,22 +226,22 @@ impl Lane {
         conn.as_ref().filter(|conn| !conn.is_dead()).cloned()
     }
 
-    fn share(&self) -> Share<'_> {
+    fn share(&self) -> LaneSlot<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
-        Share(self)
+        LaneSlot(self)
     }
 }
 
 /// One request's part in a line.
-struct Share<'a>(&'a Lane);
+struct LaneSlot<'a>(&'a Lane);
 
-impl<'a> Share<'a> {
+impl<'a> LaneSlot<'a> {
     fn lease(self, conn: Arc<Conn>) -> Lease<'a> {
         Lease { conn, share: self }
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for LaneSlot<'_> {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
@@ -250,7 +250,7 @@ impl Drop for Share<'_> {
 /// A connection in use by one request.
 pub(crate) struct Lease<'a> {
     pub(crate) conn: Arc<Conn>,
-    share: Share<'a>,
+    share: LaneSlot<'a>,
 }
 
 impl Lease<'_> {

@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// What has been seen of a master's replicas.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
+pub(super) struct ReplicaCounts {
     /// When the master was asked last.
     listed_at: Option<Instant>,
     /// The most that it listed at once.
@@ -26,7 +26,7 @@ pub(super) struct Sightings {
     elsewhere: Option<u32>,
 }
 
-impl Sightings {
+impl ReplicaCounts {
     /// The most ever seen.
     pub(super) fn most(&self) -> u32 {
         self.listed.max(self.elsewhere.unwrap_or(0))
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_number_falls_only_where_a_replica_was_seen_elsewhere() {
-        let mut seen = Sightings::default();
+        let mut seen = ReplicaCounts::default();
         seen.list(2);
         assert_eq!(
             (seen.fresh(), seen.most()),

@@ -5,16 +5,16 @@ use super::native::CompareAndDelete;
 
 /// What is run: a script by its text, or a command by its name (`SET`, …).
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
+pub(crate) enum RequestCommand {
     Script(&'static Script),
     Command(&'static str),
 }
 
-impl What {
+impl RequestCommand {
     pub(super) fn name(self) -> &'static str {
         match self {
-            What::Script(script) => script.name,
-            What::Command(name) => name,
+            RequestCommand::Script(script) => script.name,
+            RequestCommand::Command(name) => name,
         }
     }
 }
@@ -93,7 +93,7 @@ impl Replicas {
 /// One request; all keys lie in one slot. Keys come first, then arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    what: What,
+    what: RequestCommand,
     has_native: bool,
     tells_by_rule: bool,
     pub(crate) wait: Option<WaitFor>,
@@ -110,7 +110,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// A call without keys and arguments yet.
-    pub(crate) fn new(what: What) -> Self {
+    pub(crate) fn new(what: RequestCommand) -> Self {
         Request {
             what,
             has_native: false,
@@ -183,7 +183,7 @@ impl Request {
         place(end - bytes.len())..place(end)
     }
 
-    pub(super) fn what(&self) -> What {
+    pub(super) fn what(&self) -> RequestCommand {
         self.what
     }
 
@@ -259,7 +259,7 @@ impl Request {
             false => self.parts,
         };
         match self.what {
-            What::Script(script) => {
+            RequestCommand::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));
                 let (word, script): (&[u8], _) = match by_text {
                     true => (b"\r\n$4\r\nEVAL\r\n", script.text),
@@ -275,7 +275,7 @@ impl Request {
                     return;
                 }
             }
-            What::Command(name) => {
+            RequestCommand::Command(name) => {
                 out.extend_from_slice(digits.of(u64::from(self.parts) + 1));
                 out.extend_from_slice(b"\r\n");
                 bulk(out, name.as_bytes());
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_request_is_written_as_the_client_library_writes_it() {
-        let request = Request::new(What::Command("SET"))
+        let request = Request::new(RequestCommand::Command("SET"))
             .key(b"{a}\r\n")
             .arg(b"")
             .arg_ms(Duration::from_micros(1))
@@ -384,7 +384,9 @@ mod tests {
                 "DELIFEQ k v, PUBLISH c 0, SPUBLISH c 0",
             ),
         ] {
-            let request = Request::new(What::Script(&SCRIPT)).key(b"k").arg(b"v");
+            let request = Request::new(RequestCommand::Script(&SCRIPT))
+                .key(b"k")
+                .arg(b"v");
             let request = request.arg(way.as_bytes()).arg(b"c").compares_and_deletes();
             let (mut ours, mut theirs) = (Vec::new(), redis::pipe());
             let replies = request.write_as(Some(native), &mut ours);

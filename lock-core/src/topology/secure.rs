@@ -27,7 +27,7 @@ impl Secure {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = if options.insecure {
-            let anybody = Arc::new(Anybody(provider));
+            let anybody = Arc::new(TrustAnyPeer(provider));
             builder
                 .dangerous()
                 .with_custom_certificate_verifier(anybody)
@@ -133,9 +133,9 @@ fn unreadable(what: &str, file: &Path, why: &dyn fmt::Display) -> String {
 
 /// Trusts every peer that has the key of the certificate that it shows.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct TrustAnyPeer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for TrustAnyPeer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::dial::{DialError, Dialer, Proof};
 use super::node::{Node, Purpose};
-use super::pubsub::{Channels, Places};
+use super::pubsub::{ChannelRouter, Channels};
 use super::{NodeError, Request, Route};
 use crate::{PubSub, clock::Instant, sync::Mutex, target::Endpoint};
 
@@ -56,7 +56,7 @@ impl Route for Single {
 
 struct OneNode(Arc<Node>);
 
-impl Places for OneNode {
+impl ChannelRouter for OneNode {
     fn place(&self, _: u16) -> Option<Arc<Node>> {
         Some(self.0.clone())
     }

@@ -80,13 +80,13 @@ pub(crate) struct Subscriptions {
     /// How many must be acknowledged before a release cannot be missed.
     enough: usize,
     /// What each has said since the last look, and until when one that owes its voice is late.
-    voices: Vec<Voice>,
+    voices: Vec<MessageStatus>,
     late_until: Instant,
 }
 
 /// What a subscription has to do with the release that is heard of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum MessageStatus {
     Silent,
     Spoken,
     /// Enough of the others have spoken of the release before; its next message is of that one too.
@@ -110,7 +110,7 @@ impl Subscriptions {
             subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), tune)));
         }
         Subscriptions {
-            voices: vec![Voice::Silent; subscriptions.len()],
+            voices: vec![MessageStatus::Silent; subscriptions.len()],
             late_until: Instant::now(),
             subscriptions,
             enough: channels.len() * majority(routes.len()),
@@ -152,29 +152,32 @@ impl Subscriptions {
 
     /// A release of this client has been looked at; what is said of it comes late.
     pub(crate) fn know(&mut self) {
-        self.voices.fill(Voice::Late);
+        self.voices.fill(MessageStatus::Late);
         self.late_until = Instant::now() + LATE;
     }
 
     /// That look found nothing: what is said of the release is worth another.
     pub(crate) fn doubt(&mut self) {
-        self.voices.fill(Voice::Silent);
+        self.voices.fill(MessageStatus::Silent);
     }
 
     /// Notes that one has spoken; false if that was late.
     fn has_spoken(&mut self, who: usize) -> bool {
-        let is_late = self.voices[who] == Voice::Late && Instant::now() < self.late_until;
+        let is_late = self.voices[who] == MessageStatus::Late && Instant::now() < self.late_until;
         self.voices[who] = if is_late {
-            Voice::Silent
+            MessageStatus::Silent
         } else {
-            Voice::Spoken
+            MessageStatus::Spoken
         };
         !is_late
     }
 
     /// Whether as many have spoken as are enough.
     fn have_spoken(&self) -> bool {
-        let spoken = self.voices.iter().filter(|voice| **voice == Voice::Spoken);
+        let spoken = self
+            .voices
+            .iter()
+            .filter(|voice| **voice == MessageStatus::Spoken);
         spoken.count() >= self.enough
     }
 
@@ -196,8 +199,8 @@ impl Subscriptions {
         let enough = self.have_spoken();
         for voice in &mut self.voices {
             *voice = match *voice {
-                Voice::Silent if enough => Voice::Late,
-                _ => Voice::Silent,
+                MessageStatus::Silent if enough => MessageStatus::Late,
+                _ => MessageStatus::Silent,
             };
         }
         self.late_until = Instant::now() + LATE;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::clock::Instant;
 use crate::hold::Hold;
-use crate::kind::{Given, Successor};
-use crate::release::{Giving, Open};
+use crate::kind::{ReleaseAnswer, Successor};
+use crate::release::{Open, ReleaseReason};
 use crate::waiting::queue::WaitQueue;
 
 /// The waiters that a release on its way has named. Dropped without an answer it counts as one that was lost.
@@ -58,32 +58,32 @@ impl Handoff {
     }
 
     /// The release was answered; the question for it was sent at `sent_at`.
-    pub(crate) fn tell(mut self, given: Given, sent_at: Instant) {
+    pub(crate) fn tell(mut self, given: ReleaseAnswer, sent_at: Instant) {
         self.open = false;
         let (Some(queue), Some(first)) = (&self.queue, self.said.first()) else {
             return;
         };
         match given {
-            Given::Passed { token } | Given::Inherited { token } => {
+            ReleaseAnswer::Passed { token } | ReleaseAnswer::Inherited { token } => {
                 // Before the first one leaves, so that the second need not ask.
                 if let Some(second) = self.said.get(1)
                     && !queue.placed(&second.owner, None)
                 {
-                    give_back(&self.holds[1], Giving::Undo);
+                    give_back(&self.holds[1], ReleaseReason::Undo);
                 }
                 if !queue.call(&first.owner, token, first.lease, Some(sent_at)) {
-                    give_back(&self.holds[0], Giving::Undo);
+                    give_back(&self.holds[0], ReleaseReason::Undo);
                 }
             }
             // One that has left gave its place up itself, perhaps before this release came.
-            Given::Freed if !queue.placed(&first.owner, None) => {
-                give_back(&self.holds[0], Giving::Undo);
+            ReleaseAnswer::Freed if !queue.placed(&first.owner, None) => {
+                give_back(&self.holds[0], ReleaseReason::Undo);
             }
             // An earlier undo may have given the client's place up while later waiters stood in it: the first of them asks.
-            Given::Absent => {
+            ReleaseAnswer::Absent => {
                 queue.ask_again(&first.owner);
             }
-            Given::Freed | Given::Kept => {}
+            ReleaseAnswer::Freed | ReleaseAnswer::Kept => {}
         }
     }
 }
@@ -97,14 +97,14 @@ impl Drop for Handoff {
         for (hold, said) in self.holds.iter().zip(&self.said) {
             hold.unsettled.set(true);
             if !queue.ask_again(&said.owner) {
-                give_back(hold, Giving::UndoNamed);
+                give_back(hold, ReleaseReason::UndoNamed);
             }
         }
     }
 }
 
 /// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own, it stays.
-fn give_back(hold: &Arc<Hold>, giving: Giving) {
+fn give_back(hold: &Arc<Hold>, giving: ReleaseReason) {
     if hold.is_asked() {
         let mut open = Open::new(hold, giving);
         open.add_all();

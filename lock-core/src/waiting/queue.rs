@@ -13,10 +13,12 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{Instant, sleep_until};
 use crate::hold::{Hold, drift};
-use crate::kind::{Absent, ChannelSpec, Heartbeat, News, ServerLine, Successor, Waiting};
+use crate::kind::{
+    ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting,
+};
 use crate::lock::LockInner;
 use crate::sync::Mutex;
-use crate::topology::{NodeError, Sent, Subscription, Tune};
+use crate::topology::{NodeError, ServerReply, Subscription, Tune};
 
 /// From one heartbeat to the next; three of them make a client count as dead when they are missed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -64,12 +66,12 @@ struct Waiter {
     hold: Arc<Hold>,
     owner: String,
     events: mpsc::UnboundedSender<WaiterEvent>,
-    standing: Standing,
+    standing: QueuePosition,
 }
 
 /// What is known of a waiter's place at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum QueuePosition {
     /// It has not asked, or its place may be gone.
     Unknown,
     /// The server has said that it has one.
@@ -80,7 +82,7 @@ enum Standing {
 
 impl Waiter {
     fn is_placed(&self) -> bool {
-        self.standing == Standing::Placed
+        self.standing == QueuePosition::Placed
     }
 }
 
@@ -105,7 +107,7 @@ impl Stamp {
     }
 }
 
-type HeartbeatAnswer = (Vec<String>, Result<Sent, NodeError>);
+type HeartbeatAnswer = (Vec<String>, Result<ServerReply, NodeError>);
 
 #[derive(Debug)]
 pub(crate) enum WaiterEvent {
@@ -139,7 +141,7 @@ impl WaitQueues {
             hold: Arc::clone(hold),
             owner: owner.clone(),
             events,
-            standing: Standing::Unknown,
+            standing: QueuePosition::Unknown,
         };
         let (queue, number) = {
             let mut queues = self.queues.lock();
@@ -235,7 +237,7 @@ impl State {
 
     fn ask_again(&mut self, owner: &str) -> bool {
         self.each(owner, |waiter| {
-            waiter.standing = Standing::Unknown;
+            waiter.standing = QueuePosition::Unknown;
             // A waiter that is gone has closed its inbox.
             let _ = waiter.events.send(WaiterEvent::Again);
         })
@@ -243,7 +245,8 @@ impl State {
 
     /// The first of those who have not been called.
     fn first(&self) -> Option<(u64, &Waiter)> {
-        let waits = |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, Standing::Called(_));
+        let waits =
+            |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, QueuePosition::Called(_));
         let first = self.waiters.iter().find(waits);
         first.map(|(number, waiter)| (*number, waiter))
     }
@@ -260,7 +263,7 @@ impl Seat {
         let state = self.queue.state.lock();
         let others = state.waiters.values();
         let called = others.filter_map(|waiter| match waiter.standing {
-            Standing::Called(at) => Some(at.elapsed()),
+            QueuePosition::Called(at) => Some(at.elapsed()),
             _ => None,
         });
         called.max()
@@ -299,7 +302,7 @@ impl Seat {
             // Now that it has read so it asks for itself again, should the call have come to nothing.
             let mut state = self.queue.state.lock();
             if let Some(own) = state.waiters.get_mut(&self.number) {
-                own.standing = Standing::Unknown;
+                own.standing = QueuePosition::Unknown;
             }
         }
         event
@@ -354,7 +357,7 @@ impl WaitQueue {
     pub(crate) fn placed(self: &Arc<Self>, owner: &str, look_at: Option<Instant>) -> bool {
         let start = {
             let mut state = self.state.lock();
-            if !state.each(owner, |waiter| waiter.standing = Standing::Placed) {
+            if !state.each(owner, |waiter| waiter.standing = QueuePosition::Placed) {
                 return false;
             }
             state.look_at = [state.look_at, look_at].into_iter().flatten().min();
@@ -497,7 +500,7 @@ impl WaitQueue {
         (owners, answer)
     }
 
-    fn read_heartbeat(&self, answer: &Result<Sent, NodeError>) -> Option<Heartbeat> {
+    fn read_heartbeat(&self, answer: &Result<ServerReply, NodeError>) -> Option<Heartbeat> {
         let sent = answer.as_ref().ok()?;
         let heartbeat = self.line.read_heartbeat(&sent.value)?;
         self.state.lock().stamp = Some(Stamp {
@@ -515,21 +518,21 @@ impl WaitQueue {
         missing: &mut Vec<String>,
     ) -> Duration {
         // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
-        if let Absent::AllBut(Some(there)) = &heartbeat.absent {
+        if let MissingWaiters::AllBut(Some(there)) = &heartbeat.absent {
             self.state
                 .lock()
-                .each(there, |waiter| waiter.standing = Standing::Placed);
+                .each(there, |waiter| waiter.standing = QueuePosition::Placed);
         }
         if let Some(news) = heartbeat.news {
             self.tell(news);
         }
         match heartbeat.absent {
-            Absent::These(absent) => {
+            MissingWaiters::These(absent) => {
                 for owner in absent.iter().filter_map(|place| asked.get(*place)) {
                     self.ask_again(owner);
                 }
             }
-            Absent::AllBut(there) => {
+            MissingWaiters::AllBut(there) => {
                 let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
                 let (twice, once): (Vec<_>, Vec<_>) =
                     (absent.cloned()).partition(|owner| missing.contains(owner));
@@ -548,16 +551,16 @@ impl WaitQueue {
     }
 
     /// Tells a waiter. News for another is none of ours: a waiter that left while it was called gives back by itself.
-    fn tell(&self, news: News) {
+    fn tell(&self, news: LineMessage) {
         let now = Instant::now();
         match news {
-            News::Called(called) => {
+            LineMessage::Called(called) => {
                 let stamp = self.state.lock().stamp;
                 let from = stamp.and_then(|stamp| stamp.not_after(called.server_us, now));
                 self.call(&called.owner, called.token, called.lease, from);
             }
             // It stays placed: one that asks too late still has its place.
-            News::Turn(owner) => {
+            LineMessage::Turn(owner) => {
                 self.state.lock().each(&owner, |waiter| {
                     // A waiter that is gone has closed its inbox.
                     let _ = waiter.events.send(WaiterEvent::Again);
@@ -579,7 +582,7 @@ impl WaitQueue {
         self.state.lock().each(owner, |waiter| {
             // One hold is for one waiter: the one that came first.
             if let Some(event) = event.take() {
-                waiter.standing = Standing::Called(Instant::now());
+                waiter.standing = QueuePosition::Called(Instant::now());
                 notified = waiter.events.send(event).is_ok();
             }
         });
@@ -635,7 +638,7 @@ pub(crate) fn least_left(lease: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::{
-        Acquire, Client, ClientOptions, Kind, Owner, durability::Durability, hold::Who,
+        Acquire, Client, ClientOptions, Kind, Owner, durability::Durability, hold::HolderIdentity,
         topology::tests::support::Server,
     };
 
@@ -650,7 +653,7 @@ mod tests {
         let line = lock.inner.form.line().expect("it has a line");
         let queues = &client.shared().wait_queues;
         let sit = || {
-            let who = Who::Owner(Some(Owner::numbered(1)));
+            let who = HolderIdentity::Owner(Some(Owner::numbered(1)));
             let hold = Hold::new(&lock.inner, who, &Acquire::default(), Durability::None);
             queues.seat(&hold, line)
         };

@@ -45,7 +45,7 @@ fn say(state: &mut State, number: u64, words: &[&str]) {
 }
 
 fn harm(state: &mut State, way: &Way, nth: u64, is_lost: bool) {
-    let chosen = Chosen {
+    let chosen = MessageFault {
         span: nth,
         pattern: Pattern::any(),
         nth,

@@ -10,7 +10,7 @@ use super::{
     command::{unknown_part, wrong_number},
     keyspace::{NOT_WHOLE, SYNTAX, is},
     number,
-    pubsub::Way,
+    pubsub::SubscriptionKind,
     replication::{Replica, Waiting},
     reply::{Command, Reply},
     strings::one_of,
@@ -26,7 +26,7 @@ pub(super) struct Connection {
     /// The next command may be about a slot that is being imported.
     pub(super) asking: bool,
     pub(super) reads_only: bool,
-    pub(super) listens: BTreeSet<(Way, Vec<u8>)>,
+    pub(super) listens: BTreeSet<(SubscriptionKind, Vec<u8>)>,
     /// The offset of the replication stream after its last command.
     pub(super) offset: u64,
     pub(super) waiting: Option<Waiting>,

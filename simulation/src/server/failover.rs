@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 use super::{
     Server,
     reply::Reply,
-    sentinel::{INFO_PERIOD, Peer, Sentinel, Who},
+    sentinel::{INFO_PERIOD, Peer, Sentinel, WatchedPeer},
     settings::{Address, Watch},
 };
 
@@ -70,11 +70,11 @@ impl Server {
         let Some(sentinel) = &self.sentinel else {
             return;
         };
-        let all: Vec<Who> = sentinel.peers.keys().cloned().collect();
+        let all: Vec<WatchedPeer> = sentinel.peers.keys().cloned().collect();
         for who in all {
             self.keep_in_touch(&who);
             self.look_whether_down(&who);
-            if who == Who::Master {
+            if who == WatchedPeer::Master {
                 self.look_whether_all_find_it_down();
                 if self.begins_failover() {
                     self.begin_failover(false);
@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    fn look_whether_down(&mut self, who: &Who) {
+    fn look_whether_down(&mut self, who: &WatchedPeer) {
         let Some((sentinel, watch)) = self.watched() else {
             return;
         };
@@ -99,7 +99,7 @@ impl Server {
             None if !self.is_asked(peer) => since(peer.well_at),
             None => Duration::ZERO,
         };
-        let demoted = *who == Who::Master
+        let demoted = *who == WatchedPeer::Master
             && peer.says_replica
             && since(peer.role_since) > watch.down_after + 2 * INFO_PERIOD;
         let is_down = silence > watch.down_after || demoted;
@@ -107,9 +107,9 @@ impl Server {
             return;
         }
         let about = match who {
-            Who::Master => self.about_master(),
-            Who::Replica(address) => self.about_replica(address),
-            Who::Sentinel(id) => format!("sentinel {id}"),
+            WatchedPeer::Master => self.about_master(),
+            WatchedPeer::Replica(address) => self.about_replica(address),
+            WatchedPeer::Sentinel(id) => format!("sentinel {id}"),
         };
         let now = self.now;
         if let Some(peer) = self.peer(who) {
@@ -150,7 +150,7 @@ impl Server {
         let is_down = sentinel.master().down_since.is_some();
         let mut asked = Vec::new();
         let peers = sentinel.peers.iter_mut();
-        for (who, peer) in peers.filter(|(who, _)| matches!(who, Who::Sentinel(_))) {
+        for (who, peer) in peers.filter(|(who, _)| matches!(who, WatchedPeer::Sentinel(_))) {
             if now.saturating_sub(peer.said_at) > WORD {
                 peer.finds_down = false;
                 peer.voted = None;
@@ -361,7 +361,7 @@ impl Server {
                 }
             },
             Step::Promotes(chosen) => {
-                let who = Who::Replica(chosen.clone());
+                let who = WatchedPeer::Replica(chosen.clone());
                 let connected = self
                     .sentinel
                     .as_ref()
@@ -401,7 +401,7 @@ impl Server {
     }
 
     /// Tells somebody whose replica it is, and to end the connections of clients, who look for the master anew.
-    fn reconfigure(&mut self, who: &Who, master: Option<&Address>) {
+    fn reconfigure(&mut self, who: &WatchedPeer, master: Option<&Address>) {
         let (host, port) = match master {
             None => ("NO".to_owned(), "ONE".to_owned()),
             Some(master) => (master.host.clone(), master.port.to_string()),
@@ -427,7 +427,10 @@ impl Server {
                 .is_some_and(|at| now.saturating_sub(at) <= 10 * SECOND);
             if !peer.is_done && peer.down_since.is_none() {
                 busy |= told;
-                open.push((Who::Replica(address.clone()), peer.told_at.is_some()));
+                open.push((
+                    WatchedPeer::Replica(address.clone()),
+                    peer.told_at.is_some(),
+                ));
             }
         }
         if open.is_empty() || late {
@@ -448,12 +451,12 @@ impl Server {
     }
 
     /// What INFO says of a role may be the next step, or wrong.
-    pub(super) fn look_at_role(&mut self, who: &Who) {
+    pub(super) fn look_at_role(&mut self, who: &WatchedPeer) {
         let now = self.now;
         let Some((sentinel, watch)) = self.watched() else {
             return;
         };
-        let (Who::Replica(address), peer) = (who, &sentinel.peers[who]) else {
+        let (WatchedPeer::Replica(address), peer) = (who, &sentinel.peers[who]) else {
             return;
         };
         let since = |at: Duration| now.saturating_sub(at);
@@ -471,7 +474,7 @@ impl Server {
                     }
                     self.announce("+promoted-slave", &about);
                     self.enter(Step::Tells(address.clone()));
-                    let all: Vec<Who> = self
+                    let all: Vec<WatchedPeer> = self
                         .sentinel
                         .iter()
                         .flat_map(|sentinel| sentinel.peers.keys().cloned())
@@ -515,17 +518,17 @@ impl Server {
         let replicas = sentinel.replicas().map(|(address, _)| address.clone());
         let mut replicas: Vec<Address> = replicas.chain([old.clone()]).collect();
         replicas.retain(|address| *address != master);
-        let known: Vec<Who> = sentinel
+        let known: Vec<WatchedPeer> = sentinel
             .peers
             .keys()
-            .filter(|who| !matches!(who, Who::Sentinel(_)))
+            .filter(|who| !matches!(who, WatchedPeer::Sentinel(_)))
             .cloned()
             .collect();
         known.iter().for_each(|who| self.forget(who));
         self.announce("+switch-master", &about);
-        self.meet(Who::Master, master);
+        self.meet(WatchedPeer::Master, master);
         for address in replicas {
-            self.meet(Who::Replica(address.clone()), address);
+            self.meet(WatchedPeer::Replica(address.clone()), address);
         }
         if let Some(sentinel) = &mut self.sentinel {
             sentinel.failover = None;

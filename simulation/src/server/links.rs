@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Server,
     reply::{Reply, write_command},
-    sentinel::Who,
+    sentinel::WatchedPeer,
     settings::Address,
 };
 
@@ -35,9 +35,9 @@ pub enum Order {
 pub(super) enum Purpose {
     Master,
     /// What a sentinel asks somebody.
-    Asks(Who),
+    Asks(WatchedPeer),
     /// What a sentinel hears there.
-    Hears(Who),
+    Hears(WatchedPeer),
     /// To another node of the cluster.
     Bus(usize),
     /// To where keys go.

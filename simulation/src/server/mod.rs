@@ -16,7 +16,7 @@
 //! | `scripts.rs` | scripts |
 //! | `pubsub.rs`, `connection.rs`, `info.rs` | who listens, who speaks, what a server says of itself |
 //! | `file.rs` | what outlives a crash |
-//! | `replication.rs`, `follow.rs` | a master's and a replica's side of the stream; `WAIT` |
+//! | `replication.rs`, `replica_link.rs` | a master's and a replica's side of the stream; `WAIT` |
 //! | `links.rs` | connections that a process opens itself |
 //! | `sentinel.rs`, `failover.rs` | what a sentinel knows and says; when it fails over |
 //! | `cluster.rs`, `bus.rs`, `takeover.rs` | whose each slot is; what nodes tell each other; when a replica becomes master |
@@ -28,9 +28,7 @@ mod command;
 mod connection;
 mod failover;
 mod file;
-mod follow;
 mod hashes;
-mod hearing;
 mod info;
 mod keyspace;
 mod links;
@@ -38,10 +36,12 @@ mod lists;
 mod migrate;
 mod number;
 mod pubsub;
+mod replica_link;
 mod replication;
 mod reply;
 mod scripts;
 mod sentinel;
+mod sentinel_answers;
 mod settings;
 mod sorted;
 mod strings;
@@ -56,10 +56,10 @@ use cluster::Cluster;
 use command::{Family, Spec};
 use connection::Connection;
 use file::File;
-use follow::Following;
 use keyspace::Expiry;
 use migrate::Migration;
 use number::Digits;
+use replica_link::Following;
 use replication::{Stream, Waiting};
 use sentinel::Sentinel;
 

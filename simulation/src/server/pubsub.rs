@@ -13,24 +13,26 @@ use super::{
 
 /// The three ways to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum SubscriptionKind {
     Channel,
     Pattern,
     Shard,
 }
 
-impl Way {
+impl SubscriptionKind {
     fn of(command: &str) -> Self {
         match command.as_bytes()[0] {
-            b'p' => Way::Pattern,
-            b's' if command.starts_with("ss") || command.starts_with("sun") => Way::Shard,
-            _ => Way::Channel,
+            b'p' => SubscriptionKind::Pattern,
+            b's' if command.starts_with("ss") || command.starts_with("sun") => {
+                SubscriptionKind::Shard
+            }
+            _ => SubscriptionKind::Channel,
         }
     }
 }
 
 /// Listeners by way and name.
-pub(super) type Listeners = BTreeMap<(Way, Vec<u8>), BTreeSet<ConnectionId>>;
+pub(super) type Listeners = BTreeMap<(SubscriptionKind, Vec<u8>), BTreeSet<ConnectionId>>;
 
 impl Server {
     pub(super) fn pub_sub(
@@ -54,7 +56,7 @@ impl Server {
             }
             "pubsub" => Some(self.listeners_said(&command[1..])),
             _ => {
-                let way = Way::of(name);
+                let way = SubscriptionKind::of(name);
                 match name.contains("unsub") {
                     false => self.subscribe(from, name, way, &command[1..]),
                     true => self.unsubscribe(from, name, way, &command[1..]),
@@ -64,7 +66,13 @@ impl Server {
         }
     }
 
-    fn subscribe(&mut self, from: ConnectionId, name: &'static str, way: Way, names: &[Vec<u8>]) {
+    fn subscribe(
+        &mut self,
+        from: ConnectionId,
+        name: &'static str,
+        way: SubscriptionKind,
+        names: &[Vec<u8>],
+    ) {
         for channel in names {
             let listener = (way, channel.clone());
             if let Some(connection) = self.connections.get_mut(&from) {
@@ -75,7 +83,13 @@ impl Server {
         }
     }
 
-    fn unsubscribe(&mut self, from: ConnectionId, name: &'static str, way: Way, names: &[Vec<u8>]) {
+    fn unsubscribe(
+        &mut self,
+        from: ConnectionId,
+        name: &'static str,
+        way: SubscriptionKind,
+        names: &[Vec<u8>],
+    ) {
         let Some(connection) = self.connections.get(&from) else {
             return;
         };
@@ -93,7 +107,7 @@ impl Server {
         }
     }
 
-    pub(super) fn leave(&mut self, from: ConnectionId, listener: &(Way, Vec<u8>)) {
+    pub(super) fn leave(&mut self, from: ConnectionId, listener: &(SubscriptionKind, Vec<u8>)) {
         if let Some(connection) = self.connections.get_mut(&from) {
             connection.listens.remove(listener);
         }
@@ -106,9 +120,17 @@ impl Server {
     }
 
     /// Says what a connection listens to now; those of shards are counted apart.
-    fn acknowledge(&mut self, to: ConnectionId, name: &'static str, way: Way, channel: Reply) {
+    fn acknowledge(
+        &mut self,
+        to: ConnectionId,
+        name: &'static str,
+        way: SubscriptionKind,
+        channel: Reply,
+    ) {
         let count = self.connections.get(&to).map_or(0, |connection| {
-            let alike = |(of, _): &&(Way, _)| (*of == Way::Shard) == (way == Way::Shard);
+            let alike = |(of, _): &&(SubscriptionKind, _)| {
+                (*of == SubscriptionKind::Shard) == (way == SubscriptionKind::Shard)
+            };
             connection.listens.iter().filter(alike).count()
         });
         self.answer(
@@ -120,12 +142,17 @@ impl Server {
     /// Ends subscriptions to shards' channels for which `goes`, as a server does when their slot moves away.
     pub(super) fn drop_shard_channels(&mut self, goes: impl Fn(&[u8]) -> bool) {
         let gone: Vec<_> = (self.listeners.iter())
-            .filter(|((way, channel), _)| *way == Way::Shard && goes(channel))
+            .filter(|((way, channel), _)| *way == SubscriptionKind::Shard && goes(channel))
             .flat_map(|(listener, all)| all.iter().map(|to| (*to, listener.clone())))
             .collect();
         for (to, listener) in gone {
             self.leave(to, &listener);
-            self.acknowledge(to, "sunsubscribe", Way::Shard, Reply::Bulk(listener.1));
+            self.acknowledge(
+                to,
+                "sunsubscribe",
+                SubscriptionKind::Shard,
+                Reply::Bulk(listener.1),
+            );
         }
     }
 
@@ -165,16 +192,17 @@ impl Server {
     ) -> usize {
         let bulk = |bytes: &[u8]| Reply::Bulk(bytes.to_vec());
         let (way, word) = match name {
-            "spublish" => (Way::Shard, "smessage"),
-            _ => (Way::Channel, "message"),
+            "spublish" => (SubscriptionKind::Shard, "smessage"),
+            _ => (SubscriptionKind::Channel, "message"),
         };
         let mut said: Vec<(ConnectionId, Reply)> = Vec::new();
         if let Some(all) = self.listeners.get(&(way, channel.to_vec())) {
             let message = Reply::Push(vec![Reply::text(word), bulk(channel), bulk(payload)]);
             said.extend(all.iter().map(|to| (*to, message.clone())));
         }
-        if way == Way::Channel {
-            let patterns = (Way::Pattern, Vec::new())..(Way::Shard, Vec::new());
+        if way == SubscriptionKind::Channel {
+            let patterns =
+                (SubscriptionKind::Pattern, Vec::new())..(SubscriptionKind::Shard, Vec::new());
             for ((_, pattern), all) in self.listeners.range(patterns) {
                 if fits(pattern, channel) {
                     let word = Reply::text("pmessage");
@@ -197,7 +225,7 @@ impl Server {
 
     pub(super) fn listeners_said(&self, args: &[Vec<u8>]) -> Reply {
         let (word, names) = args.split_first().expect("a word");
-        let counted = |way: Way| {
+        let counted = |way: SubscriptionKind| {
             let count = |name: &Vec<u8>| {
                 let all = self.listeners.get(&(way, name.clone()));
                 [
@@ -207,21 +235,21 @@ impl Server {
             };
             Reply::Array(names.iter().flat_map(count).collect())
         };
-        let listed = |way: Way| {
+        let listed = |way: SubscriptionKind| {
             let named = self.listeners.keys().filter(|(of, _)| *of == way);
             let fitting =
                 named.filter(|(_, name)| names.first().is_none_or(|pattern| fits(pattern, name)));
             Reply::Array(fitting.map(|(_, name)| Reply::Bulk(name.clone())).collect())
         };
         match word {
-            word if is(word, "numsub") => counted(Way::Channel),
-            word if is(word, "shardnumsub") => counted(Way::Shard),
-            word if is(word, "channels") => listed(Way::Channel),
-            word if is(word, "shardchannels") => listed(Way::Shard),
+            word if is(word, "numsub") => counted(SubscriptionKind::Channel),
+            word if is(word, "shardnumsub") => counted(SubscriptionKind::Shard),
+            word if is(word, "channels") => listed(SubscriptionKind::Channel),
+            word if is(word, "shardchannels") => listed(SubscriptionKind::Shard),
             word if is(word, "numpat") => Reply::count(
                 self.listeners
                     .keys()
-                    .filter(|(way, _)| *way == Way::Pattern)
+                    .filter(|(way, _)| *way == SubscriptionKind::Pattern)
                     .count(),
             ),
             word => unknown_part("pubsub", word),

@@ -30,7 +30,7 @@ pub(super) type Scripts = BTreeMap<Vec<u8>, Arc<[u8]>>;
 
 /// The server whose script runs, lent for as long as it does.
 #[derive(Debug, Default)]
-struct Lent {
+struct RunningScript {
     server: Server,
     from: ConnectionId,
     /// A command of the script has written.
@@ -40,7 +40,7 @@ struct Lent {
 thread_local! {
     /// Not dropped, which would free each of its objects: it goes with the process of its run.
     static INTERPRETER: ManuallyDrop<Interpreter> = ManuallyDrop::new(Interpreter::new());
-    static LENT: RefCell<Lent> = RefCell::default();
+    static LENT: RefCell<RunningScript> = RefCell::default();
 }
 
 /// A refusal that ends a script.
@@ -228,7 +228,7 @@ fn from_lua(value: &Value) -> mlua::Result<Reply> {
     })
 }
 
-impl Lent {
+impl RunningScript {
     fn call(&mut self, command: &[Vec<u8>]) -> Reply {
         let refused = |why: &'static str| Reply::error(why);
         let Some(name) = command.first() else {

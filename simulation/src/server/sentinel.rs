@@ -23,7 +23,7 @@ pub(super) const INFO_PERIOD: Duration = Duration::from_secs(10);
 
 /// Somebody whom a sentinel watches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who {
+pub(super) enum WatchedPeer {
     Master,
     Replica(Address),
     /// By its own name.
@@ -32,7 +32,7 @@ pub(super) enum Who {
 
 /// What was asked and is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum PendingQuestion {
     Ping,
     Info,
     IsDown,
@@ -46,7 +46,7 @@ pub(super) struct Peer {
     pub(super) run_id: String,
     asks: Option<LinkId>,
     hears: Option<LinkId>,
-    pub(super) open: VecDeque<Asked>,
+    pub(super) open: VecDeque<PendingQuestion>,
     dialled_at: Duration,
     /// Since when an answer to PING is awaited, when one was asked for last, and when it was good.
     pub(super) pinged_since: Option<Duration>,
@@ -86,7 +86,7 @@ pub(super) struct Sentinel {
     pub(super) config_epoch: u64,
     /// Whom it has voted for.
     pub(super) vote: Option<(String, u64)>,
-    pub(super) peers: BTreeMap<Who, Peer>,
+    pub(super) peers: BTreeMap<WatchedPeer, Peer>,
     pub(super) is_objectively_down: bool,
     pub(super) failover: Option<Failover>,
     /// When it last tried, or voted for another who does.
@@ -95,19 +95,19 @@ pub(super) struct Sentinel {
 
 impl Sentinel {
     pub(super) fn master(&self) -> &Peer {
-        &self.peers[&Who::Master]
+        &self.peers[&WatchedPeer::Master]
     }
 
     pub(super) fn replicas(&self) -> impl Iterator<Item = (&Address, &Peer)> {
         self.peers.iter().filter_map(|(who, peer)| match who {
-            Who::Replica(address) => Some((address, peer)),
+            WatchedPeer::Replica(address) => Some((address, peer)),
             _ => None,
         })
     }
 
     pub(super) fn others(&self) -> impl Iterator<Item = (&String, &Peer)> {
         self.peers.iter().filter_map(|(who, peer)| match who {
-            Who::Sentinel(id) => Some((id, peer)),
+            WatchedPeer::Sentinel(id) => Some((id, peer)),
             _ => None,
         })
     }
@@ -131,12 +131,12 @@ impl Server {
         sentinel.failover = None;
         sentinel.is_objectively_down = false;
         let known = std::mem::take(&mut sentinel.peers);
-        let mut known: Vec<(Who, Address)> = known
+        let mut known: Vec<(WatchedPeer, Address)> = known
             .into_iter()
             .map(|(who, peer)| (who, peer.address))
             .collect();
         if known.is_empty() {
-            known.push((Who::Master, watch.master));
+            known.push((WatchedPeer::Master, watch.master));
         }
         self.sentinel = Some(sentinel);
         known
@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// Somebody new to watch, of whom nothing is known but the address.
-    pub(super) fn meet(&mut self, who: Who, address: Address) {
+    pub(super) fn meet(&mut self, who: WatchedPeer, address: Address) {
         let now = self.now;
         let peer = Peer {
             address,
@@ -156,7 +156,7 @@ impl Server {
             heard_at: now,
             role_since: now,
             follows_since: now,
-            says_replica: matches!(who, Who::Replica(_)),
+            says_replica: matches!(who, WatchedPeer::Replica(_)),
             priority: 100,
             ..Peer::default()
         };
@@ -165,12 +165,12 @@ impl Server {
         }
     }
 
-    pub(super) fn peer(&mut self, who: &Who) -> Option<&mut Peer> {
+    pub(super) fn peer(&mut self, who: &WatchedPeer) -> Option<&mut Peer> {
         self.sentinel.as_mut()?.peers.get_mut(who)
     }
 
     /// Forgets somebody, with the links there.
-    pub(super) fn forget(&mut self, who: &Who) {
+    pub(super) fn forget(&mut self, who: &WatchedPeer) {
         let peer = self
             .sentinel
             .as_mut()
@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// Asks or tells somebody; nothing where there is no connection.
-    fn ask_peer(&mut self, who: &Who, asked: Asked, command: &[&str]) {
+    fn ask_peer(&mut self, who: &WatchedPeer, asked: PendingQuestion, command: &[&str]) {
         let Some(link) = self.peer(who).and_then(|peer| peer.asks) else {
             return;
         };
@@ -199,26 +199,26 @@ impl Server {
         }
     }
 
-    pub(super) fn tell_peer(&mut self, who: &Who, command: &[&str]) {
-        self.ask_peer(who, Asked::Other, command);
+    pub(super) fn tell_peer(&mut self, who: &WatchedPeer, command: &[&str]) {
+        self.ask_peer(who, PendingQuestion::Other, command);
     }
 
-    pub(super) fn ask_whether_down(&mut self, who: &Who, command: &[&str]) {
+    pub(super) fn ask_whether_down(&mut self, who: &WatchedPeer, command: &[&str]) {
         let now = self.now;
-        self.ask_peer(who, Asked::IsDown, command);
+        self.ask_peer(who, PendingQuestion::IsDown, command);
         if let Some(peer) = self.peer(who) {
             peer.asked_at = now;
         }
     }
 
-    fn greet_peer(&mut self, link: LinkId, who: &Who) -> bool {
+    fn greet_peer(&mut self, link: LinkId, who: &WatchedPeer) -> bool {
         let password = self
             .settings
             .watch
             .as_ref()
             .and_then(|watch| watch.password.clone());
         match (password, who) {
-            (Some(password), Who::Master | Who::Replica(_)) => {
+            (Some(password), WatchedPeer::Master | WatchedPeer::Replica(_)) => {
                 self.say(link, &["AUTH", &password]);
                 true
             }
@@ -226,16 +226,16 @@ impl Server {
         }
     }
 
-    pub(super) fn begin_asking(&mut self, link: LinkId, who: &Who) {
+    pub(super) fn begin_asking(&mut self, link: LinkId, who: &WatchedPeer) {
         let greeted = self.greet_peer(link, who);
         if let Some(peer) = self.peer(who) {
             peer.open.clear();
-            peer.open.extend(greeted.then_some(Asked::Other));
+            peer.open.extend(greeted.then_some(PendingQuestion::Other));
         }
         self.ping(who);
     }
 
-    pub(super) fn begin_hearing(&mut self, link: LinkId, who: &Who) {
+    pub(super) fn begin_hearing(&mut self, link: LinkId, who: &WatchedPeer) {
         self.greet_peer(link, who);
         self.say(link, &words(&["SUBSCRIBE", "__sentinel__:hello"]));
         let now = self.now;
@@ -244,7 +244,7 @@ impl Server {
         }
     }
 
-    pub(super) fn lose_peer(&mut self, link: LinkId, who: &Who) {
+    pub(super) fn lose_peer(&mut self, link: LinkId, who: &WatchedPeer) {
         if let Some(peer) = self.peer(who) {
             if peer.asks == Some(link) {
                 peer.asks = None;
@@ -256,8 +256,8 @@ impl Server {
         }
     }
 
-    fn ping(&mut self, who: &Who) {
-        self.ask_peer(who, Asked::Ping, &["PING"]);
+    fn ping(&mut self, who: &WatchedPeer) {
+        self.ask_peer(who, PendingQuestion::Ping, &["PING"]);
         let now = self.now;
         if let Some(peer) = self.peer(who) {
             peer.pinged_at = now;
@@ -266,7 +266,7 @@ impl Server {
     }
 
     /// Dials who is not connected, and asks what is to be asked again.
-    pub(super) fn keep_in_touch(&mut self, who: &Who) {
+    pub(super) fn keep_in_touch(&mut self, who: &WatchedPeer) {
         if self.dial_again(who) {
             return;
         }
@@ -280,14 +280,14 @@ impl Server {
         let Some(peer) = sentinel.peers.get(who).filter(|peer| self.is_asked(peer)) else {
             return;
         };
-        let hurried = matches!(who, Who::Replica(_))
+        let hurried = matches!(who, WatchedPeer::Replica(_))
             && (sentinel.is_objectively_down
                 || sentinel.failover.is_some()
                 || !peer.unlinked.is_zero());
         let info_period = if hurried { SECOND } else { INFO_PERIOD };
         let ping_period = down_after.min(SECOND);
-        let wants_info = !matches!(who, Who::Sentinel(_))
-            && !peer.open.contains(&Asked::Info)
+        let wants_info = !matches!(who, WatchedPeer::Sentinel(_))
+            && !peer.open.contains(&PendingQuestion::Info)
             && peer.info_at.is_none_or(|at| since(at) > info_period);
         let wants_ping =
             since(peer.answered_at) > ping_period && since(peer.pinged_at) > ping_period / 2;
@@ -308,7 +308,7 @@ impl Server {
             return;
         }
         if wants_info {
-            self.ask_peer(who, Asked::Info, &["INFO"]);
+            self.ask_peer(who, PendingQuestion::Info, &["INFO"]);
         }
         if wants_ping {
             self.ping(who);
@@ -319,13 +319,13 @@ impl Server {
     }
 
     /// Dials for the connections that lack, once a second at most; true if it did, or if nobody is there.
-    fn dial_again(&mut self, who: &Who) -> bool {
+    fn dial_again(&mut self, who: &WatchedPeer) -> bool {
         let now = self.now;
         let Some(peer) = self.peer(who) else {
             return true;
         };
         let lacks = peer.asks.is_none();
-        let deaf = peer.hears.is_none() && !matches!(who, Who::Sentinel(_));
+        let deaf = peer.hears.is_none() && !matches!(who, WatchedPeer::Sentinel(_));
         if !(lacks || deaf) || now.saturating_sub(peer.dialled_at) < SECOND {
             return false;
         }
@@ -345,7 +345,7 @@ impl Server {
         true
     }
 
-    pub(super) fn say_hello(&mut self, who: &Who) {
+    pub(super) fn say_hello(&mut self, who: &WatchedPeer) {
         let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
             return;
         };
@@ -363,7 +363,7 @@ impl Server {
         );
         self.ask_peer(
             who,
-            Asked::Other,
+            PendingQuestion::Other,
             &["PUBLISH", "__sentinel__:hello", &hello],
         );
         let now = self.now;
@@ -403,18 +403,18 @@ impl Server {
             (b"master" | b"replicas" | b"slaves" | b"sentinels" | b"failover", [_]) if !named => {
                 unknown()
             }
-            (b"master", [_]) => self.described(&Who::Master),
-            (b"masters", []) => Reply::Array(vec![self.described(&Who::Master)]),
+            (b"master", [_]) => self.described(&WatchedPeer::Master),
+            (b"masters", []) => Reply::Array(vec![self.described(&WatchedPeer::Master)]),
             (b"replicas" | b"slaves", [_]) => {
                 let all = sentinel
                     .replicas()
-                    .map(|(address, _)| self.described(&Who::Replica(address.clone())));
+                    .map(|(address, _)| self.described(&WatchedPeer::Replica(address.clone())));
                 Reply::Array(all.collect())
             }
             (b"sentinels", [_]) => {
                 let all = sentinel
                     .others()
-                    .map(|(id, _)| self.described(&Who::Sentinel(id.clone())));
+                    .map(|(id, _)| self.described(&WatchedPeer::Sentinel(id.clone())));
                 Reply::Array(all.collect())
             }
             (b"failover", [_]) => self.asked_to_fail_over(),
@@ -422,30 +422,30 @@ impl Server {
         }
     }
 
-    fn described(&self, who: &Who) -> Reply {
+    fn described(&self, who: &WatchedPeer) -> Reply {
         let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
             return Reply::Nil;
         };
         let peer = &sentinel.peers[who];
         let kind = match who {
-            Who::Master => "master",
-            Who::Replica(_) => "slave",
-            Who::Sentinel(_) => "sentinel",
+            WatchedPeer::Master => "master",
+            WatchedPeer::Replica(_) => "slave",
+            WatchedPeer::Sentinel(_) => "sentinel",
         };
         let mut flags = vec![kind];
         if peer.down_since.is_some() {
             flags.insert(0, "s_down");
         }
-        if *who == Who::Master && sentinel.is_objectively_down {
+        if *who == WatchedPeer::Master && sentinel.is_objectively_down {
             flags.insert(1, "o_down");
         }
         if !self.is_up(peer.asks) {
             flags.push("disconnected");
         }
         let (name, run_id) = match who {
-            Who::Master => (watch.name.clone(), peer.run_id.clone()),
-            Who::Replica(address) => (address.to_string(), peer.run_id.clone()),
-            Who::Sentinel(id) => (id.clone(), id.clone()),
+            WatchedPeer::Master => (watch.name.clone(), peer.run_id.clone()),
+            WatchedPeer::Replica(address) => (address.to_string(), peer.run_id.clone()),
+            WatchedPeer::Sentinel(id) => (id.clone(), id.clone()),
         };
         let mut fields = vec![
             ("name", name),
@@ -454,7 +454,7 @@ impl Server {
             ("runid", run_id),
             ("flags", flags.join(",")),
         ];
-        if *who == Who::Master {
+        if *who == WatchedPeer::Master {
             fields.extend([
                 ("config-epoch", sentinel.config_epoch.to_string()),
                 ("num-slaves", sentinel.replicas().count().to_string()),

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::resp::Pattern;
 use bandwidth::Bandwidth;
 use loss::Loss;
-pub(super) use small::Watched;
-use small::{Always, CloseAfter, Corrupt, Counted, Delay, Ends};
+pub(super) use small::MessageCounter;
+use small::{Always, CloseAfter, Corrupt, Delay, EndConnections, MessageRange};
 pub(crate) use toxic::{TOXICS, ToxicKind};
 
 /// A fault to one directed link.
@@ -114,7 +114,7 @@ pub(crate) enum Treatment {
     /// They never arrive.
     Lost,
     /// They never arrive, and the connection ends so much later.
-    EndsAfter(Duration, Ending),
+    EndsAfter(Duration, ConnectionEnding),
     /// Nothing, but their arrival is of interest.
     Noted,
 }
@@ -163,7 +163,7 @@ impl<'a> Chunk<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ConnectionEnding {
     /// Closed in order: what arrived is read, then end of stream.
     Close,
     /// TCP reset.
@@ -183,17 +183,17 @@ pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
     }
 
     /// Whether all connections over the link are ended, and how. By default they live.
-    fn ending(&self) -> Option<Ending> {
+    fn ending(&self) -> Option<ConnectionEnding> {
         None
     }
 
     /// When a connection is ended that was opened then, and how. By default it is not.
-    fn ends_at(&self, _connection: u64, _opened: Instant) -> Option<(Instant, Ending)> {
+    fn ends_at(&self, _connection: u64, _opened: Instant) -> Option<(Instant, ConnectionEnding)> {
         None
     }
 
     /// How a connection ends when the fault is lifted. By default it does not.
-    fn ends_when_lifted(&self, _connection: u64) -> Option<Ending> {
+    fn ends_when_lifted(&self, _connection: u64) -> Option<ConnectionEnding> {
         None
     }
 
@@ -220,8 +220,8 @@ impl LinkFault {
                 return Box::new(Bandwidth::new(bytes_per_s, false));
             }
             LinkFault::Cut => return Box::new(Always(Treatment::Hold)),
-            LinkFault::Refuse => return Box::new(Ends(Ending::Close)),
-            LinkFault::Reset => return Box::new(Ends(Ending::Reset)),
+            LinkFault::Refuse => return Box::new(EndConnections(ConnectionEnding::Close)),
+            LinkFault::Reset => return Box::new(EndConnections(ConnectionEnding::Reset)),
             LinkFault::CloseAfter { bytes } => {
                 let passed = Mutex::default();
                 return Box::new(CloseAfter { bytes, passed });
@@ -248,7 +248,7 @@ impl LinkFault {
                 count,
             } => (pattern, nth, count, Treatment::Lost),
         };
-        Box::new(Counted {
+        Box::new(MessageRange {
             pattern,
             nth,
             count,

@@ -9,7 +9,7 @@ use rand::RngExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Chunk, Ending, FaultBehaviour, Treatment};
+use super::{Chunk, ConnectionEnding, FaultBehaviour, Treatment};
 use crate::proxy::resp::Pattern;
 
 /// Treats every chunk alike: a cut, which holds every byte and closes nothing, as a network does that drops packets; pieces, as on a
@@ -29,10 +29,10 @@ impl FaultBehaviour for Always {
 
 /// Connections end, and no new one lives: as on a host whose server has gone, or that lost its state.
 #[derive(Debug)]
-pub(super) struct Ends(pub(super) Ending);
+pub(super) struct EndConnections(pub(super) ConnectionEnding);
 
-impl FaultBehaviour for Ends {
-    fn ending(&self) -> Option<Ending> {
+impl FaultBehaviour for EndConnections {
+    fn ending(&self) -> Option<ConnectionEnding> {
         Some(self.0)
     }
 }
@@ -102,7 +102,7 @@ impl FaultBehaviour for CloseAfter {
 
 /// Of the messages that a pattern means, `count` from the `nth` on (1 is the first) are treated so; the others pass.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct MessageRange {
     pub(super) pattern: Pattern,
     pub(super) nth: u64,
     pub(super) count: u64,
@@ -110,7 +110,7 @@ pub(super) struct Counted {
     pub(super) meant: AtomicU64,
 }
 
-impl FaultBehaviour for Counted {
+impl FaultBehaviour for MessageRange {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if !chunk.meant {
             return Treatment::Pass;
@@ -129,12 +129,12 @@ impl FaultBehaviour for Counted {
 
 /// Harms nothing; counts certain messages as they pass.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct MessageCounter {
     pub(crate) pattern: Pattern,
     pub(crate) passed: watch::Sender<u64>,
 }
 
-impl FaultBehaviour for Watched {
+impl FaultBehaviour for MessageCounter {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if chunk.meant {
             Treatment::Noted
@@ -184,14 +184,14 @@ impl FaultBehaviour for Timeout {
         }
     }
 
-    fn ends_at(&self, _connection: u64, opened: Instant) -> Option<(Instant, Ending)> {
+    fn ends_at(&self, _connection: u64, opened: Instant) -> Option<(Instant, ConnectionEnding)> {
         let begun = opened.max(self.since);
-        (!self.after.is_zero()).then(|| (begun + self.after, Ending::Close))
+        (!self.after.is_zero()).then(|| (begun + self.after, ConnectionEnding::Close))
     }
 
     /// Bytes are missing: nothing that came now would make sense.
-    fn ends_when_lifted(&self, _connection: u64) -> Option<Ending> {
-        Some(Ending::Close)
+    fn ends_when_lifted(&self, _connection: u64) -> Option<ConnectionEnding> {
+        Some(ConnectionEnding::Close)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn counting_begins_with_one_and_ends_after_the_last() {
-        let counted = Counted {
+        let counted = MessageRange {
             pattern: Pattern::any(),
             nth: 3,
             count: 2,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::bandwidth::Bandwidth;
 use super::small::{Always, CloseAfter, Delay, SlowClose, Timeout};
-use super::{Chunk, Ending, FaultBehaviour, Slices, Treatment};
+use super::{Chunk, ConnectionEnding, FaultBehaviour, Slices, Treatment};
 
 /// A type of toxic: its name, and its attributes, which are whole numbers.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
         Box::new(Timeout { after, since })
     }),
     kind("reset_peer", &["timeout"], |values| {
-        let ends = Treatment::EndsAfter(values.millis(0), Ending::Reset);
+        let ends = Treatment::EndsAfter(values.millis(0), ConnectionEnding::Reset);
         Box::new(Always(ends))
     }),
     kind(
@@ -136,13 +136,13 @@ impl FaultBehaviour for Partial {
         self.fault.piece()
     }
 
-    fn ends_at(&self, connection: u64, opened: Instant) -> Option<(Instant, Ending)> {
+    fn ends_at(&self, connection: u64, opened: Instant) -> Option<(Instant, ConnectionEnding)> {
         self.fault
             .ends_at(connection, opened)
             .filter(|_| self.hits(connection))
     }
 
-    fn ends_when_lifted(&self, connection: u64) -> Option<Ending> {
+    fn ends_when_lifted(&self, connection: u64) -> Option<ConnectionEnding> {
         self.fault
             .ends_when_lifted(connection)
             .filter(|_| self.hits(connection))

@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::frame::Words;
+use super::frame::MessageWords;
 
 /// Numbers of the faults that mean a command.
 pub(crate) type Marks = Vec<u64>;
 
 /// What a message on its way back to the client is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ReplyRole {
     /// It answers a command that carried these marks.
     Answer(Marks),
     /// It tells that a command is queued in a transaction, or is one of several answers that are still to come.
@@ -80,7 +80,7 @@ pub(crate) struct Dialogue {
 
 impl Dialogue {
     /// Takes note of a command that the server will see. `marks` come back with its answer.
-    pub(crate) fn command(&mut self, words: &Words, marks: Marks) {
+    pub(crate) fn command(&mut self, words: &MessageWords, marks: Marks) {
         let Some(name) = words.get(0) else {
             // The server passes over empty commands.
             return;
@@ -138,9 +138,9 @@ impl Dialogue {
     }
 
     /// Says what a message of the server is, by its first byte and its words.
-    pub(crate) fn reply(&mut self, first: u8, words: &Words) -> Said {
+    pub(crate) fn reply(&mut self, first: u8, words: &MessageWords) -> ReplyRole {
         if self.stage == Stage::Writes {
-            return Said::Push;
+            return ReplyRole::Push;
         }
         let name = words.get(0).unwrap_or_default();
         let array = first == b'*' || first == b'>';
@@ -149,11 +149,11 @@ impl Dialogue {
         }
         let published = !self.resp3 && !self.subscribed.is_empty() && is_published(name);
         if first == b'>' || (first == b'*' && published) {
-            return Said::Push;
+            return ReplyRole::Push;
         }
         let Some(answered) = self.waiting.pop_front() else {
             // What MONITOR shows, or a farewell.
-            return Said::Push;
+            return ReplyRole::Push;
         };
         let error = first == b'-';
         if first == b'+'
@@ -161,7 +161,7 @@ impl Dialogue {
             && let Some(queued) = &mut self.queued
         {
             queued.extend(answered.marks);
-            return Said::NotYet;
+            return ReplyRole::NotYet;
         }
         let mut marks = answered.marks;
         match answered.kind {
@@ -190,11 +190,11 @@ impl Dialogue {
                 }
             }
         }
-        Said::Answer(marks)
+        ReplyRole::Answer(marks)
     }
 
     /// One channel was subscribed to or left.
-    fn confirmation(&mut self, words: &Words) -> Said {
+    fn confirmation(&mut self, words: &MessageWords) -> ReplyRole {
         let (verb, channel) = (words.get(0).unwrap_or_default(), words.get(1));
         let verb = verb.to_ascii_lowercase();
         let (family, leaves) = match verb.strip_suffix(b"unsubscribe") {
@@ -218,15 +218,15 @@ impl Dialogue {
         }) = self.waiting.front_mut()
         else {
             // A server that gives a slot away ends its subscriptions unasked.
-            return Said::Push;
+            return ReplyRole::Push;
         };
         let still = left.unwrap_or(had.max(1)) - 1;
         *left = Some(still);
         if still > 0 {
-            return Said::NotYet;
+            return ReplyRole::NotYet;
         }
         let marks = self.waiting.pop_front().map(|answered| answered.marks);
-        Said::Answer(marks.unwrap_or_default())
+        ReplyRole::Answer(marks.unwrap_or_default())
     }
 }
 
@@ -255,8 +255,8 @@ fn is_published(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Words {
-        let mut words = Words::default();
+    fn words(text: &str) -> MessageWords {
+        let mut words = MessageWords::default();
         for word in text.split_whitespace() {
             words.push(word.as_bytes());
         }
@@ -273,9 +273,9 @@ mod tests {
         let said = replies.iter().map(|reply| {
             let (first, reply) = reply.split_at(1);
             match dialogue.reply(first.as_bytes()[0], &words(reply)) {
-                Said::Answer(marks) => format!("{marks:?}"),
-                Said::NotYet => ".".to_owned(),
-                Said::Push => ">".to_owned(),
+                ReplyRole::Answer(marks) => format!("{marks:?}"),
+                ReplyRole::NotYet => ".".to_owned(),
+                ReplyRole::Push => ">".to_owned(),
             }
         });
         (said.collect::<Vec<_>>().join(" "), dialogue)
@@ -355,6 +355,6 @@ mod tests {
         let (said, mut dialogue) = said(&commands, &["+PONG", "+FULLRESYNC"]);
         assert_eq!((&*said, dialogue.stage), ("[1] [2]", Stage::Snapshot));
         dialogue.stage = Stage::Writes;
-        assert_eq!(dialogue.reply(b'*', &words("SET k v")), Said::Push);
+        assert_eq!(dialogue.reply(b'*', &words("SET k v")), ReplyRole::Push);
     }
 }

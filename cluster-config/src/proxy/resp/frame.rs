@@ -18,12 +18,12 @@ const DEEPEST: usize = 64;
 ///
 /// They lie side by side in one buffer, so that noting those of a command costs no allocation once it has grown.
 #[derive(Debug, Clone, Default)]
-pub struct Words {
+pub struct MessageWords {
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Words {
+impl MessageWords {
     /// Every word, its name first.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
@@ -83,7 +83,7 @@ impl Words {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum MessageDirection {
     /// Arrays of bulk strings, or a line of words.
     Commands,
     /// Any type.
@@ -91,7 +91,7 @@ pub(crate) enum Side {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FrameProgress {
     /// All bytes are consumed and the message goes on, or none has begun.
     More,
     /// A message ended; its first byte, and its words in [`Framer::words`].
@@ -103,7 +103,7 @@ pub(crate) enum Found {
 /// Finds the ends of messages in one direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Framer {
-    side: Side,
+    side: MessageDirection,
     line: Vec<u8>,
     /// Bytes of a bulk still to come, its line end included.
     body: usize,
@@ -113,11 +113,11 @@ pub(crate) struct Framer {
     open: Vec<u64>,
     /// First byte of the message under way.
     first: Option<u8>,
-    words: Words,
+    words: MessageWords,
 }
 
 impl Framer {
-    pub(crate) fn new(side: Side) -> Framer {
+    pub(crate) fn new(side: MessageDirection) -> Framer {
         Framer {
             side,
             line: Vec::new(),
@@ -125,17 +125,17 @@ impl Framer {
             keeps: false,
             open: Vec::new(),
             first: None,
-            words: Words::default(),
+            words: MessageWords::default(),
         }
     }
 
     /// Words of the message that was found last.
-    pub(crate) fn words(&self) -> &Words {
+    pub(crate) fn words(&self) -> &MessageWords {
         &self.words
     }
 
     /// Consumes bytes up to the end of the next message.
-    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Found {
+    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> FrameProgress {
         while !bytes.is_empty() {
             if self.body > 0 {
                 self.take_body(bytes);
@@ -148,9 +148,9 @@ impl Framer {
                 self.line.extend_from_slice(bytes);
                 *bytes = &[];
                 if self.line.len() > LINE_LONGEST {
-                    return Found::Garbage;
+                    return FrameProgress::Garbage;
                 }
-                return Found::More;
+                return FrameProgress::More;
             };
             let (head, rest) = bytes.split_at(end + 1);
             *bytes = rest;
@@ -165,14 +165,14 @@ impl Framer {
             match self.take_line(line.trim_ascii_end()) {
                 Ok(true) => return self.message(),
                 Ok(false) => {}
-                Err(()) => return Found::Garbage,
+                Err(()) => return FrameProgress::Garbage,
             }
         }
-        Found::More
+        FrameProgress::More
     }
 
-    fn message(&mut self) -> Found {
-        Found::Message(self.first.take().unwrap_or_default())
+    fn message(&mut self) -> FrameProgress {
+        FrameProgress::Message(self.first.take().unwrap_or_default())
     }
 
     fn take_body(&mut self, bytes: &mut &[u8]) {
@@ -196,7 +196,7 @@ impl Framer {
         if top {
             self.words.clear();
             self.first = Some(*kind);
-            if self.side == Side::Commands && *kind != b'*' {
+            if self.side == MessageDirection::Commands && *kind != b'*' {
                 let is_text = |byte: &u8| byte.is_ascii_graphic() || b" \t".contains(byte);
                 if !line.iter().take(16).all(is_text) {
                     return Err(());
@@ -208,7 +208,7 @@ impl Framer {
                 }
                 return Ok(true);
             }
-        } else if self.side == Side::Commands && *kind != b'$' {
+        } else if self.side == MessageDirection::Commands && *kind != b'$' {
             return Err(());
         }
         match kind {
@@ -298,18 +298,22 @@ mod tests {
     use super::*;
 
     /// Every message's first byte and words, fed in pieces of this size; `None` at the end if it was garbage.
-    fn messages(side: Side, stream: &[u8], piece: usize) -> Vec<Option<(char, Vec<String>)>> {
+    fn messages(
+        side: MessageDirection,
+        stream: &[u8],
+        piece: usize,
+    ) -> Vec<Option<(char, Vec<String>)>> {
         let mut framer = Framer::new(side);
         let mut found = Vec::new();
         for mut piece in stream.chunks(piece) {
             loop {
                 match framer.next(&mut piece) {
-                    Found::More => break,
-                    Found::Garbage => {
+                    FrameProgress::More => break,
+                    FrameProgress::Garbage => {
                         found.push(None);
                         return found;
                     }
-                    Found::Message(first) => {
+                    FrameProgress::Message(first) => {
                         let words = framer
                             .words()
                             .iter()
@@ -337,7 +341,7 @@ mod tests {
             said('I', &["INCR", "k"]),
         ];
         for piece in 1..stream.len() {
-            let found = messages(Side::Commands, stream, piece);
+            let found = messages(MessageDirection::Commands, stream, piece);
             assert_eq!(found, expected, "pieces of {piece}");
         }
     }
@@ -346,15 +350,15 @@ mod tests {
     fn replies_of_every_type_are_found_however_they_are_cut() {
         let stream = b"+OK\r\n-ERR no\r\n:5\r\n$-1\r\n$0\r\n\r\n*-1\r\n*2\r\n*2\r\n:1\r\n$1\r\na\r\n+b\r\n%1\r\n+k\r\n:1\r\n~1\r\n_\r\n\
             #t\r\n,1.5\r\n(12345678901234567890\r\n=5\r\ntxt:a\r\n!3\r\nERR\r\n>3\r\n+message\r\n+c\r\n$1\r\nx\r\n|1\r\n+a\r\n:1\r\n:7\r\n*0\r\n";
-        let firsts: String = messages(Side::Replies, stream, 7)
+        let firsts: String = messages(MessageDirection::Replies, stream, 7)
             .into_iter()
             .map(|message| message.map_or('?', |(first, _)| first))
             .collect();
         assert_eq!(firsts, "+-:$$**%~#,(=!>|*");
-        let expected = messages(Side::Replies, stream, stream.len());
+        let expected = messages(MessageDirection::Replies, stream, stream.len());
         assert_eq!(expected[14], said('>', &["message", "c", "x"]));
         for piece in 1..stream.len() {
-            let found = messages(Side::Replies, stream, piece);
+            let found = messages(MessageDirection::Replies, stream, piece);
             assert_eq!(found, expected, "pieces of {piece}");
         }
     }
@@ -368,23 +372,29 @@ mod tests {
             b"*1\r\n$99999999999999\r\n",
         ] {
             assert_eq!(
-                messages(Side::Commands, stream, 64).last(),
+                messages(MessageDirection::Commands, stream, 64).last(),
                 Some(&None),
                 "{stream:?}"
             );
         }
-        assert_eq!(messages(Side::Replies, b"HTTP/1.1 200\r\n", 64), [None]);
-        assert_eq!(messages(Side::Replies, &b"*1\r\n".repeat(100), 64), [None]);
+        assert_eq!(
+            messages(MessageDirection::Replies, b"HTTP/1.1 200\r\n", 64),
+            [None]
+        );
+        assert_eq!(
+            messages(MessageDirection::Replies, &b"*1\r\n".repeat(100), 64),
+            [None]
+        );
     }
 
     #[test]
     fn long_words_and_many_words_are_cut_short() {
         let long = "x".repeat(2 * WORD_LONGEST);
         let stream = format!("*2\r\n$4\r\nEVAL\r\n${}\r\n{long}\r\n", long.len());
-        let found = messages(Side::Commands, stream.as_bytes(), 100);
+        let found = messages(MessageDirection::Commands, stream.as_bytes(), 100);
         assert_eq!(found, [said('*', &["EVAL", &long[..WORD_LONGEST]])]);
         let many = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
-        let found = messages(Side::Commands, many.as_bytes(), 100);
+        let found = messages(MessageDirection::Commands, many.as_bytes(), 100);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].as_ref().unwrap().1.len(), WORDS_MOST);
     }

@@ -8,8 +8,8 @@ mod frame;
 mod pattern;
 mod splitter;
 
-pub(super) use dialogue::{Dialogue, Marks, Said};
-pub(super) use frame::Side;
-pub use frame::Words;
+pub(super) use dialogue::{Dialogue, Marks, ReplyRole};
+pub(super) use frame::MessageDirection;
+pub use frame::MessageWords;
 pub use pattern::{Label, Labels, MessagePassage, Pattern};
 pub(super) use splitter::{Piece, Splitter};

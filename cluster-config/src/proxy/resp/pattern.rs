@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::frame::Words;
+use super::frame::MessageWords;
 
 /// Which messages are meant: words of a command, or of the command that a reply answers.
 ///
@@ -42,7 +42,7 @@ impl Pattern {
     }
 
     /// Whether a message of these words and with this label is meant.
-    pub fn matches(&self, words: &Words, label: Label) -> bool {
+    pub fn matches(&self, words: &MessageWords, label: Label) -> bool {
         if self.label.is_some() && self.label != label {
             return false;
         }
@@ -121,10 +121,10 @@ pub struct MessagePassage<'a> {
 /// not a fault is on the link.
 pub trait Labels: fmt::Debug + Send + Sync {
     /// The label of a command, and that of the reply which will answer it.
-    fn command(&self, passage: MessagePassage<'_>, words: &Words) -> (Label, Label);
+    fn command(&self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label);
 
     /// The label of a message to a client that answers nothing, such as a published one.
-    fn push(&self, passage: MessagePassage<'_>, words: &Words) -> Label;
+    fn push(&self, passage: MessagePassage<'_>, words: &MessageWords) -> Label;
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn meant(pattern: &str, command: &str) -> bool {
-        let mut words = Words::default();
+        let mut words = MessageWords::default();
         for word in command.split_whitespace() {
             words.push(word.as_bytes());
         }

@@ -1,7 +1,7 @@
 //! Splits the chunks of one direction into pieces that end where messages end.
 
 use super::dialogue::{Dialogue, Stage};
-use super::frame::{Found, Framer, Side, Words};
+use super::frame::{FrameProgress, Framer, MessageDirection, MessageWords};
 
 /// The mark that a master sends before and after a snapshot whose length it does not know yet.
 const MARK: usize = 40;
@@ -20,7 +20,7 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Splitter {
     framer: Framer,
-    side: Side,
+    side: MessageDirection,
     snapshot: Option<Snapshot>,
 }
 
@@ -34,7 +34,7 @@ enum Snapshot {
 }
 
 impl Splitter {
-    pub(crate) fn new(side: Side) -> Splitter {
+    pub(crate) fn new(side: MessageDirection) -> Splitter {
         Splitter {
             framer: Framer::new(side),
             side,
@@ -42,12 +42,12 @@ impl Splitter {
         }
     }
 
-    pub(crate) fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> MessageDirection {
         self.side
     }
 
     /// Words of the message that ended last.
-    pub(crate) fn words(&self) -> &Words {
+    pub(crate) fn words(&self) -> &MessageWords {
         self.framer.words()
     }
 
@@ -57,13 +57,13 @@ impl Splitter {
             *bytes = &[];
             return Piece::Raw;
         }
-        if self.side == Side::Replies && dialogue.stage == Stage::Snapshot {
+        if self.side == MessageDirection::Replies && dialogue.stage == Stage::Snapshot {
             return self.pass_snapshot(bytes, dialogue);
         }
         match self.framer.next(bytes) {
-            Found::More => Piece::Part,
-            Found::Message(first) => Piece::Message(first),
-            Found::Garbage => {
+            FrameProgress::More => Piece::Part,
+            FrameProgress::Message(first) => Piece::Message(first),
+            FrameProgress::Garbage => {
                 dialogue.lost = true;
                 *bytes = &[];
                 Piece::Raw
@@ -121,7 +121,7 @@ impl Splitter {
             };
             if ended {
                 self.snapshot = None;
-                self.framer = Framer::new(Side::Commands);
+                self.framer = Framer::new(MessageDirection::Commands);
                 dialogue.stage = Stage::Writes;
                 break;
             }
@@ -153,7 +153,7 @@ mod tests {
         for size in 1..=stream.len() {
             let mut dialogue = Dialogue::default();
             dialogue.stage = Stage::Snapshot;
-            let mut splitter = Splitter::new(Side::Replies);
+            let mut splitter = Splitter::new(MessageDirection::Replies);
             let mut found = Vec::new();
             for mut piece in stream.chunks(size) {
                 while !piece.is_empty() {

@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use self::map::{Members, Shard, View};
 use super::dial::{Dialer, Proof};
-use super::flight::{Joined, Refresh, Worth, hear};
+use super::flight::{AnswerValue, Joined, Refresh, hear};
 use super::node::{Node, Purpose};
-use super::pubsub::{Channels, Places};
+use super::pubsub::{ChannelRouter, Channels};
 use super::slot::{SLOTS, slot};
 use super::{NodeError, Request, Route};
 use crate::PubSub;
@@ -136,7 +136,7 @@ impl Route for Cluster {
     }
 }
 
-impl Places for State {
+impl ChannelRouter for State {
     fn place(&self, slot: u16) -> Option<Arc<Node>> {
         self.owner(slot)
     }
@@ -238,11 +238,11 @@ impl State {
         hear(answers, GRACE, |answer| match answer {
             Ok(view) => {
                 views.push(view);
-                Worth::Good
+                AnswerValue::Good
             }
             Err(why) => {
                 why_none.get_or_insert(why);
-                Worth::Nothing
+                AnswerValue::Nothing
             }
         })
         .await;

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::channel::Channel;
 use super::feed::{Feed, FeedOrder};
-use super::{Order, Places, Registry};
+use super::{ChannelRouter, Order, Registry};
 use crate::target::Endpoint;
 
 /// For how long a channel without waiters stays subscribed: the next waiter mostly comes soon.
@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Knows where each channel is subscribed.
 pub(super) struct Board {
-    places: Arc<dyn Places>,
+    places: Arc<dyn ChannelRouter>,
     sharded: bool,
     registry: Registry,
     homes: HashMap<String, Endpoint>,
@@ -31,7 +31,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(places: Arc<dyn Places>, sharded: bool, registry: Registry) -> Self {
+    pub(super) fn new(places: Arc<dyn ChannelRouter>, sharded: bool, registry: Registry) -> Self {
         Board {
             places,
             sharded,

@@ -9,7 +9,7 @@ use crate::topology::{Message, Reader, Tune};
 
 /// What has come on a channel since this client began to listen to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedMessages {
     pub(crate) messages: u64,
     pub(crate) at: Option<Instant>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Channel {
     waiters: AtomicUsize,
     idle_since: Mutex<Instant>,
     hints: watch::Sender<u64>,
-    heard: Mutex<Heard>,
+    heard: Mutex<ReceivedMessages>,
     acknowledged: watch::Sender<bool>,
     reader: Mutex<Option<Reader>>,
 }
@@ -39,7 +39,7 @@ impl Channel {
             waiters: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
             hints: watch::Sender::new(0),
-            heard: Mutex::new(Heard::default()),
+            heard: Mutex::new(ReceivedMessages::default()),
             acknowledged: watch::Sender::new(false),
             reader: Mutex::new(None),
         }
@@ -92,7 +92,7 @@ impl Channel {
         self.hint();
     }
 
-    pub(super) fn heard(&self) -> Heard {
+    pub(super) fn heard(&self) -> ReceivedMessages {
         *self.heard.lock()
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use self::board::Board;
-pub(crate) use self::channel::Heard;
+pub(crate) use self::channel::ReceivedMessages;
 use self::channel::{Channel, Waiter};
 pub(super) use self::subscriber::Subscriber;
 use super::{Reader, Tune, node::Node, slot};
@@ -19,7 +19,7 @@ use crate::PubSub;
 use crate::machine::ClientRuntime;
 use crate::sync::Mutex;
 
-pub(crate) trait Places: Send + Sync {
+pub(crate) trait ChannelRouter: Send + Sync {
     /// The node to subscribe at, as far as known.
     fn place(&self, slot: u16) -> Option<Arc<Node>>;
     /// A subscription was refused or ended by the server, or a connection was lost: look again.
@@ -42,7 +42,7 @@ enum Order {
 type Registry = Arc<Mutex<HashMap<String, Arc<Channel>>>>;
 
 pub(crate) struct Hub {
-    places: Arc<dyn Places>,
+    places: Arc<dyn ChannelRouter>,
     sharded: bool,
     registry: Registry,
     runtime: ClientRuntime,
@@ -52,7 +52,11 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// `sharded` subscribes with SSUBSCRIBE. Nothing happens before the first subscription.
-    pub(crate) fn new(places: Arc<dyn Places>, sharded: bool, runtime: &ClientRuntime) -> Self {
+    pub(crate) fn new(
+        places: Arc<dyn ChannelRouter>,
+        sharded: bool,
+        runtime: &ClientRuntime,
+    ) -> Self {
         Hub {
             places,
             sharded,
@@ -87,7 +91,7 @@ impl Hub {
         Waiter::join(channel)
     }
 
-    pub(crate) fn heard(&self, name: &str) -> Option<Heard> {
+    pub(crate) fn heard(&self, name: &str) -> Option<ReceivedMessages> {
         let registry = self.registry.lock();
         registry.get(name).map(|channel| channel.heard())
     }
@@ -121,7 +125,11 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// `Auto` is plain here: where more was known, it was decided before.
-    pub(crate) fn new(places: Arc<dyn Places>, way: PubSub, runtime: &ClientRuntime) -> Self {
+    pub(crate) fn new(
+        places: Arc<dyn ChannelRouter>,
+        way: PubSub,
+        runtime: &ClientRuntime,
+    ) -> Self {
         let both = way == PubSub::Both;
         Channels {
             hub: Hub::new(Arc::clone(&places), way == PubSub::Sharded, runtime),
@@ -138,7 +146,7 @@ impl Channels {
     }
 
     /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes in both.
-    pub(crate) fn heard(&self, channel: &str) -> Option<Heard> {
+    pub(crate) fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.hub.heard(channel)
     }
 

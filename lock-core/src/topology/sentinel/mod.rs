@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
-use self::state::{State, Witness};
+use self::state::{SentinelNode, State};
 use super::dial::Dialer;
 use super::node::Node;
 use super::pubsub::{Channels, Hub};
@@ -41,7 +41,7 @@ impl Sentinel {
         let witnesses: Vec<_> = target
             .endpoints
             .iter()
-            .map(|endpoint| Witness::new(endpoint, dialer.for_sentinel(target)))
+            .map(|endpoint| SentinelNode::new(endpoint, dialer.for_sentinel(target)))
             .collect();
         let name = target.master_name.clone().unwrap_or_default();
         let label = addresses(&target.endpoints);

@@ -11,9 +11,9 @@ use crate::clock::Instant;
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::Endpoint;
 use crate::topology::dial::{Dialer, Proof};
-use crate::topology::flight::{Joined, Refresh, Worth, hear};
+use crate::topology::flight::{AnswerValue, Joined, Refresh, hear};
 use crate::topology::node::{Node, Purpose};
-use crate::topology::pubsub::Places;
+use crate::topology::pubsub::ChannelRouter;
 
 /// The least time between the ends of two searches.
 const HOLD_OFF: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(super) struct State {
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
-    pub(super) witnesses: Vec<Arc<Witness>>,
+    pub(super) witnesses: Vec<Arc<SentinelNode>>,
     label: String,
     master: RwLock<Option<Arc<Node>>>,
     epoch: AtomicU64,
@@ -42,7 +42,7 @@ impl State {
         name: String,
         label: String,
         dialer: Arc<Dialer>,
-        witnesses: Vec<Arc<Witness>>,
+        witnesses: Vec<Arc<SentinelNode>>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| State {
             name,
@@ -94,7 +94,7 @@ impl State {
         hear(answers, GRACE, |answer| match answer {
             Err(complaint) => {
                 complaints.push(complaint);
-                Worth::Nothing
+                AnswerValue::Nothing
             }
             Ok(report) => {
                 reports.push(report);
@@ -103,8 +103,8 @@ impl State {
                     |other: &&Report| other.master == last.master && other.epoch == last.epoch;
                 let agreeing = reports.iter().filter(agrees);
                 match agreeing.count() > self.witnesses.len() / 2 {
-                    true => Worth::Enough,
-                    false => Worth::Good,
+                    true => AnswerValue::Enough,
+                    false => AnswerValue::Good,
                 }
             }
         })
@@ -199,7 +199,7 @@ impl State {
     }
 }
 
-impl Places for State {
+impl ChannelRouter for State {
     fn place(&self, _: u16) -> Option<Arc<Node>> {
         self.last_master()
     }
@@ -212,17 +212,17 @@ impl Places for State {
 }
 
 /// One sentinel.
-pub(super) struct Witness(Arc<Node>);
+pub(super) struct SentinelNode(Arc<Node>);
 
-impl Witness {
+impl SentinelNode {
     pub(super) fn new(endpoint: &Endpoint, dialer: Dialer) -> Arc<Self> {
         let node = Node::new(endpoint.clone(), Arc::new(dialer), Proof::Answers);
-        Arc::new(Witness(node))
+        Arc::new(SentinelNode(node))
     }
 
     /// What this sentinel says about the master `name`, or why there is nothing to be had.
     pub(super) async fn ask(&self, name: &str) -> Result<Report, String> {
-        let Witness(node) = self;
+        let SentinelNode(node) = self;
         let deadline = Instant::now() + node.dialer.connect_timeout;
         let lease = node.dialled(Purpose::Command, deadline).await;
         let lease = lease.map_err(|error| error.message)?;
@@ -252,7 +252,7 @@ impl Witness {
     }
 }
 
-impl Places for Witness {
+impl ChannelRouter for SentinelNode {
     fn place(&self, _: u16) -> Option<Arc<Node>> {
         Some(self.0.clone())
     }

@@ -9,7 +9,8 @@ pub(crate) mod support;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    NodeError, Replicas, Request, Route, Script, Sent, Subscription, Tune, WaitFor, What, connect,
+    NodeError, Replicas, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune,
+    WaitFor, connect,
 };
 use crate::{ClientOptions, Target, clock::Instant, machine::ClientRuntime};
 
@@ -43,7 +44,7 @@ async fn route(url: &str) -> Arc<dyn Route> {
 
 /// A script that counts calls in the key: a repeated or lost execution shows.
 fn incr(key: &str) -> Request {
-    Request::new(What::Script(&INCR)).key(key.as_bytes())
+    Request::new(RequestCommand::Script(&INCR)).key(key.as_bytes())
 }
 
 fn incr_and_wait(key: &str, replicas: Replicas) -> Request {
@@ -59,7 +60,7 @@ fn within(ms: u64) -> Instant {
     Instant::now() + Duration::from_millis(ms)
 }
 
-fn number(sent: &Sent) -> i64 {
+fn number(sent: &ServerReply) -> i64 {
     match sent.value {
         redis::Value::Int(number) => number,
         ref other => panic!("{other:?} is no number"),
@@ -67,7 +68,7 @@ fn number(sent: &Sent) -> i64 {
 }
 
 /// Sends until it succeeds. What was lost in between is counted by nobody.
-async fn eventually(route: &dyn Route, request: &Request) -> Sent {
+async fn eventually(route: &dyn Route, request: &Request) -> ServerReply {
     let until = Instant::now() + support::PATIENCE;
     loop {
         match route.send(request, within(5000)).await {

@@ -12,7 +12,7 @@ use tokio::{io::ReadBuf, time::Sleep};
 
 use super::frame::{BadReply, ReplyDecoder};
 use super::socket::ReadHalf;
-use super::{IdleProbe, Wire};
+use super::{IdleProbe, SharedConnection};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
@@ -21,7 +21,7 @@ const KEEP: usize = 256 * 1024;
 
 /// The one task that reads from a connection, and writes what its users leave to it.
 pub(super) struct Driver {
-    wire: Arc<Wire>,
+    wire: Arc<SharedConnection>,
     reading: ReadHalf,
     decoder: ReplyDecoder,
     /// What was read and not decoded yet.
@@ -31,7 +31,7 @@ pub(super) struct Driver {
     /// Has let the others have their turn before this write.
     waited: bool,
     timer: Option<Pin<Box<Sleep>>>,
-    line: Line,
+    line: LineActivity,
     /// When `line` is looked at again.
     look_at_line: Instant,
     idle: IdleProbe,
@@ -39,7 +39,7 @@ pub(super) struct Driver {
 }
 
 /// What came over the connection since the driver last looked.
-enum Line {
+enum LineActivity {
     Bytes,
     Nothing,
     /// Nothing, though PING was asked.
@@ -47,16 +47,16 @@ enum Line {
 }
 
 /// Ends the connection with its driver, also where its runtime drops it.
-struct Ending(Arc<Wire>);
+struct EndOnDrop(Arc<SharedConnection>);
 
-impl Drop for Ending {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end("the connection was closed");
     }
 }
 
 impl Driver {
-    pub(super) fn new(wire: Arc<Wire>, reading: ReadHalf, idle: IdleProbe) -> Self {
+    pub(super) fn new(wire: Arc<SharedConnection>, reading: ReadHalf, idle: IdleProbe) -> Self {
         Driver {
             wire,
             reading,
@@ -66,7 +66,7 @@ impl Driver {
             written: 0,
             waited: false,
             timer: None,
-            line: Line::Nothing,
+            line: LineActivity::Nothing,
             look_at_line: Instant::now() + idle.quiet / 2,
             idle,
             wakers: Vec::new(),
@@ -75,7 +75,7 @@ impl Driver {
 
     /// Serves until the connection ends.
     pub(super) async fn run(mut self) {
-        let _ending = Ending(Arc::clone(&self.wire));
+        let _ending = EndOnDrop(Arc::clone(&self.wire));
         let why = poll_fn(|context| self.poll(context)).await;
         self.wire.end(&why);
     }
@@ -103,7 +103,7 @@ impl Driver {
                 Ok(()) if buffer.filled().is_empty() => {
                     return Poll::Ready("the server closed the connection".to_owned());
                 }
-                Ok(()) => self.line = Line::Bytes,
+                Ok(()) => self.line = LineActivity::Bytes,
             }
             if let Err(bad) = self.deliver(buffer.filled()) {
                 return Poll::Ready(bad.to_string());
@@ -178,9 +178,9 @@ impl Driver {
     fn line_is_dead(&mut self, now: Instant) -> bool {
         self.look_at_line = now + self.idle.quiet / 2;
         self.line = match self.line {
-            Line::Bytes => Line::Nothing,
-            Line::NothingToPing => return true,
-            Line::Nothing => {
+            LineActivity::Bytes => LineActivity::Nothing,
+            LineActivity::NothingToPing => return true,
+            LineActivity::Nothing => {
                 let mut queue = self.wire.queue.lock();
                 if !queue.owed.is_empty() {
                     return false;
@@ -188,7 +188,7 @@ impl Driver {
                 queue.ping();
                 self.idle.commands.fetch_add(1, Ordering::Relaxed);
                 self.look_at_line = now + self.idle.patience;
-                Line::NothingToPing
+                LineActivity::NothingToPing
             }
         };
         false

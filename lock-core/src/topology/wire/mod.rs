@@ -51,7 +51,7 @@ pub(super) struct IdleProbe {
 }
 
 /// One connection, as its users see it.
-pub(super) struct Wire {
+pub(super) struct SharedConnection {
     socket: WriteHalf,
     ended: AtomicBool,
     queue: Mutex<Queue>,
@@ -101,7 +101,7 @@ enum Fate {
     Cut,
 }
 
-impl Wire {
+impl SharedConnection {
     /// The connection and the work that carries it; it serves while that is polled. `splits`: requests of a burst may leave in
     /// parts.
     pub(super) fn new(
@@ -110,7 +110,7 @@ impl Wire {
         idle: IdleProbe,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (reading, writing) = socket.split();
-        let wire = Arc::new(Wire {
+        let wire = Arc::new(SharedConnection {
             socket: writing,
             ended: AtomicBool::new(false),
             queue: Mutex::new(Queue {
@@ -129,11 +129,16 @@ impl Wire {
 
     /// Asks what `write` appends, in one write; it says how many replies that gets, at least one. Without a deadline the caller
     /// sees to the time. `at_once` writes it here and now, with all that is left to write before it, unless the driver is about to.
-    pub(super) fn ask<W>(&self, write: W, deadline: Option<Instant>, at_once: bool) -> Asking<'_, W>
+    pub(super) fn ask<W>(
+        &self,
+        write: W,
+        deadline: Option<Instant>,
+        at_once: bool,
+    ) -> PendingReply<'_, W>
     where
         W: FnOnce(&mut Vec<u8>) -> u32 + Unpin,
     {
-        Asking {
+        PendingReply {
             wire: self,
             step: Step::New(Some(write)),
             deadline,
@@ -277,8 +282,8 @@ impl Queue {
 }
 
 /// A request on its way. Dropping it does not recall it.
-pub(super) struct Asking<'a, W> {
-    wire: &'a Wire,
+pub(super) struct PendingReply<'a, W> {
+    wire: &'a SharedConnection,
     step: Step<W>,
     deadline: Option<Instant>,
     at_once: bool,
@@ -297,7 +302,7 @@ pub(super) enum Replies {
     All(Vec<Value>),
 }
 
-impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for Asking<'_, W> {
+impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for PendingReply<'_, W> {
     type Output = Result<Replies, NoReply>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -330,7 +335,7 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for Asking<'_, W> {
     }
 }
 
-impl<W> Drop for Asking<'_, W> {
+impl<W> Drop for PendingReply<'_, W> {
     fn drop(&mut self) {
         if let Step::Asked(index) = self.step {
             let left = self.wire.queue.lock().abandon(index);
@@ -339,7 +344,7 @@ impl<W> Drop for Asking<'_, W> {
     }
 }
 
-impl Wire {
+impl SharedConnection {
     /// Puts a request into the buffer, and on its way if nobody else is about to.
     fn begin(
         &self,

@@ -163,12 +163,12 @@ impl Session {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Poll::Ready(Err(error)),
                 }
-                match state.read_tls(&mut Raw(&self.stream)) {
+                match state.read_tls(&mut NonBlockingStream(&self.stream)) {
                     Ok(0) => return Poll::Ready(Ok(())),
                     Ok(_) => {
                         if let Err(error) = state.process_new_packets() {
                             // The peer learns why, where the stream takes it.
-                            let _ = state.write_tls(&mut Raw(&self.stream));
+                            let _ = state.write_tls(&mut NonBlockingStream(&self.stream));
                             return Poll::Ready(Err(io::Error::other(error)));
                         }
                         continue;
@@ -216,22 +216,22 @@ impl Session {
 
     fn send(&self, state: &mut ClientConnection) -> io::Result<()> {
         while state.wants_write() {
-            state.write_tls(&mut Raw(&self.stream))?;
+            state.write_tls(&mut NonBlockingStream(&self.stream))?;
         }
         Ok(())
     }
 }
 
 /// The stream as the session wants it: what cannot be done now is an error of kind `WouldBlock`.
-struct Raw<'a>(&'a TcpStream);
+struct NonBlockingStream<'a>(&'a TcpStream);
 
-impl Read for Raw<'_> {
+impl Read for NonBlockingStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.try_read(buffer)
     }
 }
 
-impl Write for Raw<'_> {
+impl Write for NonBlockingStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

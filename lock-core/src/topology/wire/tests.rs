@@ -21,30 +21,36 @@ const EVENTS: [Event; 4] = [Event::Reply, Event::Garbage, Event::Close, Event::S
 const CALLS: usize = 2;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Ending {
+enum CallEnding {
     Answered,
     Cut,
     Silent,
 }
 
 /// What each of the calls must come to.
-fn expected(events: &[Event]) -> Vec<Ending> {
-    let mut endings: Vec<Ending> = Vec::new();
+fn expected(events: &[Event]) -> Vec<CallEnding> {
+    let mut endings: Vec<CallEnding> = Vec::new();
     for event in events.iter().chain([&Event::Silence]) {
         let rest = CALLS - endings.len();
         match event {
             // A reply to which there is no request ends the connection; nobody is left whom that concerns.
-            Event::Reply if rest > 0 => endings.push(Ending::Answered),
+            Event::Reply if rest > 0 => endings.push(CallEnding::Answered),
             Event::Reply => {}
-            Event::Garbage | Event::Close => endings.extend((0..rest).map(|_| Ending::Cut)),
-            Event::Silence => endings.extend((0..rest).map(|_| Ending::Silent)),
+            Event::Garbage | Event::Close => endings.extend((0..rest).map(|_| CallEnding::Cut)),
+            Event::Silence => endings.extend((0..rest).map(|_| CallEnding::Silent)),
         }
     }
     endings
 }
 
 /// A connection that asks PING after `quiet`, and the server's end of it.
-async fn connection(quiet: Duration) -> (Arc<Wire>, impl Future<Output = ()> + Send, TcpStream) {
+async fn connection(
+    quiet: Duration,
+) -> (
+    Arc<SharedConnection>,
+    impl Future<Output = ()> + Send,
+    TcpStream,
+) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap());
     let stream = stream.await.unwrap();
@@ -54,12 +60,12 @@ async fn connection(quiet: Duration) -> (Arc<Wire>, impl Future<Output = ()> + S
         patience: quiet,
         commands: Arc::default(),
     };
-    let (wire, driver) = Wire::new(Socket::Tcp(stream), false, idle);
+    let (wire, driver) = SharedConnection::new(Socket::Tcp(stream), false, idle);
     (wire, driver, server)
 }
 
 /// What the calls come to if the server does this, in one write or each event by itself.
-async fn endings(events: &[Event], in_one_write: bool) -> Vec<Ending> {
+async fn endings(events: &[Event], in_one_write: bool) -> Vec<CallEnding> {
     let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
     let driver = tokio::spawn(driver);
     let deadline = Instant::now() + Duration::from_millis(500);
@@ -72,9 +78,9 @@ async fn endings(events: &[Event], in_one_write: bool) -> Vec<Ending> {
                 1
             };
             match wire.ask(write, Some(deadline), false).await {
-                Ok(_) => Ending::Answered,
-                Err(NoReply::Cut(_)) => Ending::Cut,
-                Err(NoReply::Silent) => Ending::Silent,
+                Ok(_) => CallEnding::Answered,
+                Err(NoReply::Cut(_)) => CallEnding::Cut,
+                Err(NoReply::Silent) => CallEnding::Silent,
             }
         })
     });

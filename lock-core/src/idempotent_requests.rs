@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redis::Value;
 use tokio::sync::oneshot;
 
-use crate::client::Shared;
+use crate::client::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
 use crate::names::Names;
 use crate::release::ANSWERS;
-use crate::servers::{Need, ask_again, not_an_answer};
+use crate::servers::{RequestPurpose, ask_again, not_an_answer};
 use crate::sync::Mutex;
-use crate::topology::{NodeError, Request, Sent, WRONG_TYPE, What, slot};
+use crate::topology::{NodeError, Request, RequestCommand, ServerReply, WRONG_TYPE, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
@@ -24,11 +24,11 @@ const SPENT: usize = 64;
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
 /// by themselves; deleting them keeps a busy client from having a day's worth of them.
 #[derive(Debug, Default)]
-pub(crate) struct Spent(Mutex<Vec<Vec<u8>>>);
+pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
 
-impl Spent {
+impl FinishedRecords {
     /// One more; those of the last requests are deleted when there are many.
-    pub(crate) fn add(&self, client: &Arc<Shared>, record: Vec<u8>) {
+    pub(crate) fn add(&self, client: &Arc<ClientCore>, record: Vec<u8>) {
         let mut records = self.0.lock();
         records.push(record);
         if records.len() >= SPENT {
@@ -38,7 +38,7 @@ impl Spent {
     }
 
     /// Deletes them in the background. If it does not come to that, they end by themselves.
-    pub(crate) fn forget(&self, client: &Arc<Shared>) {
+    pub(crate) fn forget(&self, client: &Arc<ClientCore>) {
         let records = std::mem::take(&mut *self.0.lock());
         let is_sharded = client.route().is_sharded();
         // One request reaches one slot.
@@ -46,7 +46,8 @@ impl Spent {
         for record in records {
             let slot = if is_sharded { slot(&record) } else { 0 };
             let request = together.remove(&slot);
-            let request = request.unwrap_or_else(|| Request::new(What::Command("UNLINK")));
+            let request =
+                request.unwrap_or_else(|| Request::new(RequestCommand::Command("UNLINK")));
             together.insert(slot, request.key(&record));
         }
         for request in together.into_values() {
@@ -76,7 +77,7 @@ impl From<Request> for Once {
 }
 
 pub(crate) struct Subject<'a> {
-    pub(crate) client: &'a Arc<Shared>,
+    pub(crate) client: &'a Arc<ClientCore>,
     pub(crate) names: &'a Names,
 }
 
@@ -110,7 +111,7 @@ impl Subject<'_> {
         request: &Request,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Answer<T>, NodeError> {
-        let until = (Instant::now() + self.patience(), Need::Answer);
+        let until = (Instant::now() + self.patience(), RequestPurpose::Answer);
         ask(self.client, request, until, read).await
     }
 
@@ -151,7 +152,7 @@ impl Subject<'_> {
                 tokio::time::sleep(one_answer * 2).await;
             };
             tokio::select! {
-                answer = ask(&client, &request, (until, Need::Deed), read) => {
+                answer = ask(&client, &request, (until, RequestPurpose::Deed), read) => {
                     // The caller may have gone.
                     let _ = tell.send(answer);
                 }
@@ -191,9 +192,9 @@ pub(crate) struct Answer<T> {
 }
 
 async fn ask<T>(
-    client: &Shared,
+    client: &ClientCore,
     request: &Request,
-    (until, need): (Instant, Need),
+    (until, need): (Instant, RequestPurpose),
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
@@ -204,7 +205,7 @@ async fn ask<T>(
 }
 
 /// Of an answer that is no number where one is asked for by a command of the server's own: the key is another's.
-pub(crate) fn no_number(sent: &Sent) -> NodeError {
+pub(crate) fn no_number(sent: &ServerReply) -> NodeError {
     match &sent.value {
         Value::BulkString(_) => NodeError {
             definite: true,

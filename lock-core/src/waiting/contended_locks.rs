@@ -13,11 +13,11 @@ use std::{collections::HashMap, time::Duration};
 use redis::Value;
 
 use crate::clock::Instant;
-use crate::kind::Given;
+use crate::kind::ReleaseAnswer;
 use crate::lock::LockInner;
 use crate::servers::Servers;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::topology::{Heard, Route};
+use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::{Key, key};
 
 /// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
@@ -36,7 +36,7 @@ const KEPT: Duration = Duration::from_secs(5);
 
 /// The locks that others listened to when this client gave them back.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ContendedLocks {
     turns: Mutex<Table>,
     /// How many there are, so that nobody needs the table while nobody listens.
     count: AtomicUsize,
@@ -44,13 +44,13 @@ pub(crate) struct Turns {
 
 #[derive(Debug)]
 struct Table {
-    of: HashMap<Key, Turn>,
+    of: HashMap<Key, ContendedLock>,
     swept_at: Instant,
 }
 
 /// One lock, since this client had it last.
 #[derive(Debug)]
-struct Turn {
+struct ContendedLock {
     /// When it was given back; nothing while this client has it.
     since: Option<Instant>,
     used_at: Instant,
@@ -64,9 +64,9 @@ struct Turn {
     absent: Option<(u32, Instant)>,
 }
 
-impl Default for Turns {
+impl Default for ContendedLocks {
     fn default() -> Self {
-        Turns {
+        ContendedLocks {
             turns: Mutex::new(Table {
                 of: HashMap::new(),
                 swept_at: Instant::now(),
@@ -76,7 +76,7 @@ impl Default for Turns {
     }
 }
 
-impl Turns {
+impl ContendedLocks {
     /// A release is about to be sent. Its message may come before its answer, which says how many listen now.
     pub(crate) fn giving(&self, lock: &LockInner) {
         if self.is_empty() || lock.servers.is_majority() {
@@ -88,8 +88,14 @@ impl Turns {
     }
 
     /// The release was answered. Those who have heard it are counted there, this client among them if it listens.
-    pub(crate) fn gave(&self, lock: &LockInner, route: &dyn Route, given: Given, answer: &Value) {
-        let freed = given == Given::Freed;
+    pub(crate) fn gave(
+        &self,
+        lock: &LockInner,
+        route: &dyn Route,
+        given: ReleaseAnswer,
+        answer: &Value,
+    ) {
+        let freed = given == ReleaseAnswer::Freed;
         let listeners = if freed {
             lock.form.listeners(answer)
         } else {
@@ -108,7 +114,7 @@ impl Turns {
         if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
-                let turn = (table.of.entry(key(lock))).or_insert_with(|| Turn::new(now));
+                let turn = (table.of.entry(key(lock))).or_insert_with(|| ContendedLock::new(now));
                 turn.used_at = now;
             }
         } else if !freed {
@@ -120,7 +126,7 @@ impl Turns {
             table.of.remove(&key(lock));
         } else {
             let turn = table.of.entry(key(lock)).or_insert_with(|| {
-                let mut turn = Turn::new(now);
+                let mut turn = ContendedLock::new(now);
                 turn.give(heard.as_ref());
                 turn
             });
@@ -181,16 +187,16 @@ impl Turns {
 }
 
 /// What was heard on the lock's channel, if this client listens.
-fn heard(lock: &LockInner) -> Option<Heard> {
+fn heard(lock: &LockInner) -> Option<ReceivedMessages> {
     match &lock.servers {
         Servers::One(route) => route.heard(&lock.names.channel),
         Servers::Majority(_) => None,
     }
 }
 
-impl Turn {
+impl ContendedLock {
     fn new(now: Instant) -> Self {
-        Turn {
+        ContendedLock {
             since: None,
             used_at: now,
             rivals: 0,
@@ -201,7 +207,7 @@ impl Turn {
         }
     }
 
-    fn give(&mut self, heard: Option<&Heard>) {
+    fn give(&mut self, heard: Option<&ReceivedMessages>) {
         let now = Instant::now();
         self.since = Some(now);
         self.used_at = now;
@@ -209,7 +215,7 @@ impl Turn {
     }
 
     /// How many others have had it since, as far as was heard.
-    fn passed(&self, heard: Option<&Heard>) -> u64 {
+    fn passed(&self, heard: Option<&ReceivedMessages>) -> u64 {
         match heard {
             // Who begins to listen anew counts anew, and hears nothing of its own release.
             Some(heard) if heard.messages + 1 < self.messages => heard.messages,
@@ -219,14 +225,14 @@ impl Turn {
     }
 
     /// How many are still to have it before this client.
-    fn owed(&self, heard: Option<&Heard>, now: Instant) -> u32 {
+    fn owed(&self, heard: Option<&ReceivedMessages>, now: Instant) -> u32 {
         let absent = self.absent.filter(|(_, until)| now < *until);
         let rivals = self.rivals - absent.map_or(0, |(absent, _)| absent.min(self.rivals));
         let passed = u32::try_from(self.passed(heard)).unwrap_or(u32::MAX);
         rivals.saturating_sub(passed)
     }
 
-    fn until(&self, heard: Option<&Heard>, now: Instant, part: f64) -> Option<Instant> {
+    fn until(&self, heard: Option<&ReceivedMessages>, now: Instant, part: f64) -> Option<Instant> {
         let since = self.since?;
         let owes = 1.0 - now.saturating_duration_since(since).div_duration_f64(OWES);
         if self.owed(heard, now) == 0 || owes <= 0.0 {
@@ -238,7 +244,7 @@ impl Turn {
         Some(released_at + self.moment.mul_f64(part * owes))
     }
 
-    fn had(&mut self, heard: Option<&Heard>, in_vain: bool, now: Instant) {
+    fn had(&mut self, heard: Option<&ReceivedMessages>, in_vain: bool, now: Instant) {
         self.since = None;
         self.used_at = now;
         if !in_vain {
@@ -261,19 +267,19 @@ mod tests {
     use super::*;
     use crate::{Acquire, Client, ClientOptions, Kind, topology::tests::support::Server};
 
-    fn heard(messages: u64) -> Option<Heard> {
-        Some(Heard { messages, at: None })
+    fn heard(messages: u64) -> Option<ReceivedMessages> {
+        Some(ReceivedMessages { messages, at: None })
     }
 
     /// Given back after five messages, with so many others who listen.
-    fn turn(rivals: u32) -> Turn {
-        let mut turn = Turn::new(Instant::now());
+    fn turn(rivals: u32) -> ContendedLock {
+        let mut turn = ContendedLock::new(Instant::now());
         turn.give(heard(5).as_ref());
         turn.rivals = rivals;
         turn
     }
 
-    fn lets_go_first(turn: &Turn, heard: Option<Heard>) -> bool {
+    fn lets_go_first(turn: &ContendedLock, heard: Option<ReceivedMessages>) -> bool {
         turn.until(heard.as_ref(), Instant::now(), 1.0).is_some()
     }
 

@@ -14,25 +14,25 @@ type Key = (String, String);
 
 /// What a client is giving back in the background for owners that were named. A fresh owner never asks again.
 #[derive(Debug, Default)]
-pub(crate) struct Returns {
+pub(crate) struct PendingReleases {
     under_way: Mutex<HashMap<Key, usize>>,
     ended: Notify,
 }
 
 /// One that is under way, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Return {
-    returns: Arc<Returns>,
+pub(crate) struct PendingRelease {
+    returns: Arc<PendingReleases>,
     key: Key,
 }
 
-impl Returns {
+impl PendingReleases {
     /// Something is about to be given back.
-    pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<Return> {
+    pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<PendingRelease> {
         is_waited_for(hold).then(|| {
             let key = key(hold);
             *self.under_way.lock().entry(key.clone()).or_default() += 1;
-            Return {
+            PendingRelease {
                 returns: Arc::clone(self),
                 key,
             }
@@ -67,7 +67,7 @@ fn key(hold: &Hold) -> Key {
     (hold.lock.names.key.clone(), hold.owner.clone())
 }
 
-impl Drop for Return {
+impl Drop for PendingRelease {
     fn drop(&mut self) {
         let mut under_way = self.returns.under_way.lock();
         if let Some(count) = under_way.get_mut(&self.key) {

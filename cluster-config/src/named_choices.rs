@@ -42,7 +42,7 @@ macro_rules! words {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let form = crate::input::one_of($name::ALL.map($name::name));
                 crate::input::word(deserializer, &form, |word| {
-                    crate::words::choice(&$name::ALL, $name::name, word)
+                    crate::named_choices::choice(&$name::ALL, $name::name, word)
                 })
             }
         }
@@ -51,7 +51,7 @@ macro_rules! words {
             type Err = String;
 
             fn from_str(word: &str) -> Result<Self, String> {
-                let known = crate::words::choice(&$name::ALL, $name::name, word);
+                let known = crate::named_choices::choice(&$name::ALL, $name::name, word);
                 known.map_err(|allowed| format!("allowed is {allowed}"))
             }
         }

@@ -24,7 +24,7 @@ pub(crate) struct Limit {
 }
 
 /// What became of a copy.
-pub(crate) struct Ended {
+pub(crate) struct CopyOutcome {
     /// What it said; if it did not end well, how it ended.
     pub(crate) said: Result<Vec<u8>, String>,
     /// How much of a processor's time it took.
@@ -32,7 +32,7 @@ pub(crate) struct Ended {
 }
 
 /// A copy at work.
-pub(crate) struct Apart {
+pub(crate) struct ForkedCopy {
     /// Which of many it is.
     pub(crate) number: u64,
     process: libc::pid_t,
@@ -41,7 +41,7 @@ pub(crate) struct Apart {
     read: Vec<u8>,
 }
 
-impl Apart {
+impl ForkedCopy {
     /// Copies this process; the copy does `work`, and ends, at the latest when its time is over.
     pub(crate) fn start(
         number: u64,
@@ -80,7 +80,7 @@ impl Apart {
                     libc::_exit(status)
                 }
             }
-            process => Ok(Apart {
+            process => Ok(ForkedCopy {
                 number,
                 process,
                 limit,
@@ -91,7 +91,7 @@ impl Apart {
     }
 
     /// Waits until one of several has said all: its place.
-    pub(crate) fn first(all: &mut [Apart]) -> io::Result<usize> {
+    pub(crate) fn first(all: &mut [ForkedCopy]) -> io::Result<usize> {
         let mut waits: Vec<libc::pollfd> = (all.iter())
             .map(|one| libc::pollfd {
                 fd: one.answer.as_raw_fd(),
@@ -120,7 +120,7 @@ impl Apart {
     }
 
     /// What became of it.
-    pub(crate) fn finish(self) -> Ended {
+    pub(crate) fn finish(self) -> CopyOutcome {
         let mut status = 0;
         // SAFETY: numbers alone, for which zeros are fine.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -140,7 +140,7 @@ impl Apart {
                 "its process ended with status {status}; what it said is above"
             )),
         };
-        Ended {
+        CopyOutcome {
             said,
             processor: processor(&usage),
         }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::pump;
-use super::table::{Direction, LinkTable, Manners};
+use super::table::{Direction, LinkTable, ProxyBehaviour};
 use crate::Party;
 
 /// Serves every connection to a listener, each in a task of its own; they end when this is dropped.
@@ -34,14 +34,14 @@ where
 
 /// What one such proxy needs to know.
 #[derive(Debug)]
-pub(crate) struct Passage {
+pub(crate) struct ProxyRoute {
     pub(crate) table: LinkTable,
     pub(crate) client: Party,
     pub(crate) upstream: Party,
     pub(crate) traffic: Arc<Traffic>,
 }
 
-impl Passage {
+impl ProxyRoute {
     /// Carries a connection until it ends. When one direction ends, so does the other, as soon as what it has under way is
     /// delivered.
     pub(crate) async fn carry(
@@ -51,7 +51,7 @@ impl Passage {
         peer: SocketAddr,
     ) -> io::Result<()> {
         let local = client.local_addr()?;
-        let manners = Manners {
+        let manners = ProxyBehaviour {
             listens: false,
             half_open: false,
             traffic: Arc::clone(&self.traffic),

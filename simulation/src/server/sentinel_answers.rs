@@ -5,19 +5,19 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Server,
     reply::Reply,
-    sentinel::{Asked, Who},
+    sentinel::{PendingQuestion, WatchedPeer},
     settings::Address,
 };
 
 impl Server {
     /// An answer of somebody.
-    pub(super) fn hear_peer(&mut self, who: &Who, reply: Reply) {
+    pub(super) fn hear_peer(&mut self, who: &WatchedPeer, reply: Reply) {
         let now = self.now;
         let Some(peer) = self.peer(who) else {
             return;
         };
         match (peer.open.pop_front(), reply) {
-            (Some(Asked::Ping), reply) => {
+            (Some(PendingQuestion::Ping), reply) => {
                 peer.answered_at = now;
                 let good = match &reply {
                     Reply::Status(_) => true,
@@ -31,11 +31,11 @@ impl Server {
                     peer.pinged_since = None;
                 }
             }
-            (Some(Asked::Info), Reply::Bulk(text)) => {
+            (Some(PendingQuestion::Info), Reply::Bulk(text)) => {
                 let text = String::from_utf8_lossy(&text).into_owned();
                 self.learn_from_info(who, &text);
             }
-            (Some(Asked::IsDown), Reply::Array(parts)) => {
+            (Some(PendingQuestion::IsDown), Reply::Array(parts)) => {
                 if let [Reply::Int(down), Reply::Bulk(leader), Reply::Int(epoch)] = parts.as_slice()
                 {
                     peer.said_at = now;
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    fn learn_from_info(&mut self, who: &Who, info: &str) {
+    fn learn_from_info(&mut self, who: &WatchedPeer, info: &str) {
         let now = self.now;
         let fields: BTreeMap<&str, &str> = info
             .lines()
@@ -79,7 +79,7 @@ impl Server {
         peer.unlinked = Duration::from_secs(unlinked_s.max(0) as u64);
         peer.priority = number("slave_priority").unwrap_or(100);
         peer.offset = number("slave_repl_offset").unwrap_or(0).max(0) as u64;
-        if *who == Who::Master && !is_replica {
+        if *who == WatchedPeer::Master && !is_replica {
             self.meet_replicas(&fields);
         }
         self.look_at_role(who);
@@ -94,7 +94,7 @@ impl Server {
                 && let (Some(host), Some(port)) = (parts.next(), parts.nth(1))
             {
                 let address = Address::of(host, port);
-                let replica = Who::Replica(address.clone());
+                let replica = WatchedPeer::Replica(address.clone());
                 if self.peer(&replica).is_none() {
                     self.meet(replica, address);
                 }
@@ -138,7 +138,7 @@ impl Server {
         if id == sentinel.id {
             return;
         }
-        let who = Who::Sentinel(id.to_owned());
+        let who = WatchedPeer::Sentinel(id.to_owned());
         let is_new = !sentinel.peers.contains_key(&who);
         let rises = |known: &mut u64, text: &str| {
             let said = text.parse().unwrap_or(0);
