@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     abilities::Abilities,
+    exec::Processes,
     inside::{LoadReport, LoadRequest},
 };
 
@@ -128,9 +129,13 @@ pub trait LockClient: Send + Sync {
     async fn extend_as(&self, grant: &str, lease: Duration, _owner: &str) -> ReleaseEnd {
         self.extend(grant, lease).await
     }
-    /// The process that is this client; `None` if it lives in ours.
-    fn pid(&self) -> Option<u32> {
+    /// The processes that are this client; `None` if it lives in ours.
+    fn processes(&self) -> Option<&Processes> {
         None
+    }
+    /// The first of them.
+    fn pid(&self) -> Option<u32> {
+        self.processes().map(Processes::first)
     }
     /// The lease of renewed locks, where known.
     fn watchdog(&self) -> Option<Duration> {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bench::exec::{Member, Processes};
 use bench::parts::Share;
 use bench::recorded::{LoadRun, RunningClient};
 use bench::sink::Sink as _;
 use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
 use cluster_config::Deployment;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use results::history::{Entry, Event};
 
 use crate::faults::{ClientControl, FaultError, failed};
@@ -55,7 +55,7 @@ pub(crate) struct Finished {
     pub(crate) incomplete: Vec<String>,
     /// Requests without an answer, which are unknown and nothing worse.
     pub(crate) unanswered: Vec<String>,
-    /// Events that are not in the history.
+    /// Events that are not in the history, and processes that left their groups.
     pub(crate) strays: Vec<String>,
 }
 
@@ -155,7 +155,9 @@ impl Clients {
             // What a fault killed was to end; any other end leaves out what the client would have done.
             finished.incomplete.extend(end.ended.filter(|_| !killed));
             finished.unanswered.extend(end.unanswered);
-            finished.strays.extend(end.strays);
+            finished
+                .strays
+                .extend(end.strays.into_iter().chain(end.outside));
         }
         finished
     }
@@ -205,13 +207,13 @@ impl Clients {
             .ok_or_else(|| failed!("there is no client {client}"))
     }
 
-    fn running(&self, client: u32) -> Result<(Arc<RunningClient>, Pid), FaultError> {
+    fn running(&self, client: u32) -> Result<(Arc<RunningClient>, Processes), FaultError> {
         let running = lock(&self.slot(client)?.state).running.clone();
         running
             .filter(|running| !running.is_dead())
             .and_then(|running| {
-                let pid = i32::try_from(running.pid()?).ok()?;
-                Some((running, Pid::from_raw(pid)))
+                let processes = running.processes()?.clone();
+                Some((running, processes))
             })
             .ok_or_else(|| failed!("client {client} has no process"))
     }
@@ -221,34 +223,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn send(pid: Pid, signal: Signal, client: u32) -> Result<(), FaultError> {
-    kill(pid, signal).map_err(|error| failed!("{signal} to client {client}: {error}"))
+fn send(processes: &Processes, signal: Signal, client: u32) -> Result<(), FaultError> {
+    let sent = processes.signal(signal);
+    sent.map_err(|error| failed!("client {client}: {error}"))
 }
 
 #[async_trait]
 impl ClientControl for Clients {
     fn pid(&self, client: u32) -> Option<u32> {
-        let (_, pid) = self.running(client).ok()?;
-        u32::try_from(pid.as_raw()).ok()
+        let (_, processes) = self.running(client).ok()?;
+        Some(processes.first())
+    }
+
+    fn members(&self, client: u32) -> Vec<Member> {
+        let running = self.running(client);
+        running.map_or(Vec::new(), |(_, processes)| processes.members())
     }
 
     fn pause(&self, client: u32) -> Result<(), FaultError> {
-        let (running, pid) = self.running(client)?;
+        let (running, processes) = self.running(client)?;
         running.pause();
-        send(pid, Signal::SIGSTOP, client).inspect_err(|_| running.resume())
+        send(&processes, Signal::SIGSTOP, client).inspect_err(|_| running.resume())
     }
 
     fn resume(&self, client: u32) {
-        if let Ok((running, pid)) = self.running(client) {
+        if let Ok((running, processes)) = self.running(client) {
             // An error means that it died meanwhile: then there is nothing to go on.
-            let _ = send(pid, Signal::SIGCONT, client);
+            let _ = send(&processes, Signal::SIGCONT, client);
             running.resume();
         }
     }
 
     async fn kill(&self, client: u32) -> Result<(), FaultError> {
-        let (running, pid) = self.running(client)?;
-        send(pid, Signal::SIGKILL, client)?;
+        let (running, processes) = self.running(client)?;
+        send(&processes, Signal::SIGKILL, client)?;
         if tokio::time::timeout(DEATH_WITHIN, running.died())
             .await
             .is_err()

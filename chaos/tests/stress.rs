@@ -21,6 +21,9 @@ struct Nobody;
 
 #[async_trait]
 impl ClientControl for Nobody {
+    fn members(&self, _: u32) -> Vec<bench::exec::Member> {
+        Vec::new()
+    }
     fn pid(&self, _: u32) -> Option<u32> {
         None
     }

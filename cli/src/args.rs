@@ -120,6 +120,9 @@ pub(crate) enum Command {
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]
     Driver(command::driver::Options),
+    /// End what drivers have left once standard input ends, which is when the locklab that started them has ended
+    #[command(hide = true)]
+    Guard(command::guard::Options),
 }
 
 /// Servers beyond this machine.

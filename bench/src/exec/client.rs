@@ -20,6 +20,7 @@ use tokio::{
 
 use super::{
     process::{self, Started},
+    processes::Processes,
     reader::{self, past},
 };
 use crate::{
@@ -198,7 +199,7 @@ struct ExecClient {
     /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
     hello: HelloReply,
-    pid: u32,
+    processes: Processes,
     stop: Option<oneshot::Sender<()>>,
     reader: tokio::task::JoinHandle<()>,
 }
@@ -211,11 +212,12 @@ pub(super) async fn start(
 ) -> Result<Connected, SubjectError> {
     let Started {
         child,
+        processes,
         stdin,
         output,
         logged,
     } = process::start(command, to)?;
-    let pid = child.id().unwrap_or_default();
+    let pid = processes.first();
     let (requests, lines) = mpsc::unbounded_channel();
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
@@ -235,12 +237,19 @@ pub(super) async fn start(
         requests,
     });
     tokio::spawn(write(stdin, lines));
-    let reader = tokio::spawn(reader::run(shared.clone(), child, output, logged, stopped));
+    let process = (child, processes.clone());
+    let reader = tokio::spawn(reader::run(
+        shared.clone(),
+        process,
+        output,
+        logged,
+        stopped,
+    ));
     let mut client = ExecClient {
         shared,
         ours,
         hello: HelloReply::default(),
-        pid,
+        processes,
         stop: Some(stop),
         reader,
     };
@@ -508,8 +517,8 @@ impl LockClient for ExecClient {
         self.shared.paused.store(paused, Ordering::Relaxed);
     }
 
-    fn pid(&self) -> Option<u32> {
-        Some(self.pid)
+    fn processes(&self) -> Option<&Processes> {
+        Some(&self.processes)
     }
 
     fn ended(&self) -> Option<String> {

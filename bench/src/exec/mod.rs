@@ -11,13 +11,16 @@
 
 mod client;
 pub mod conform;
+pub mod guard;
 mod output;
 mod pipe;
 mod process;
+mod processes;
 mod reader;
 mod schema;
 
 pub use pipe::{PipeCost, pipe_cost};
+pub use processes::{Member, Processes};
 pub use schema::json_schema;
 
 use std::path::PathBuf;

@@ -13,12 +13,14 @@ use tokio::{
 };
 
 use super::output::Output;
+use super::processes::{self, Processes};
 use crate::consent;
 use crate::subject::{ConnectTo, SubjectError};
 
 /// A driver that was started.
 pub(super) struct Started {
     pub(super) child: Child,
+    pub(super) processes: Processes,
     pub(super) stdin: ChildStdin,
     pub(super) output: Output,
     /// Ends when all that it said on standard error is in its log.
@@ -43,11 +45,13 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
         }
     };
     let words = [&to.within, command].concat();
+    let mark = processes::next_mark();
     let mut child = Command::new(&words[0]);
     child
         .args(&words[1..])
         .envs(to.env.iter().map(|(name, value)| (name, value)))
         .envs(consent::handed_on())
+        .env(processes::MARK, &mark)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)
@@ -74,6 +78,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
     let output = Output::of(child.stdout.take().expect("piped"))
         .map_err(|e| usage!("cannot read what a driver prints: {e}"))?;
     Ok(Started {
+        processes: Processes::new(child.id().unwrap_or_default(), mark),
         child,
         stdin,
         output,

@@ -13,6 +13,7 @@ use super::{
     client::{Answer, Op, Pending, Shared},
     output::{Output, Stamped},
     process::ending,
+    processes::Processes,
 };
 use crate::{
     monotonic,
@@ -23,10 +24,10 @@ use crate::{
 /// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends it and says so.
+/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends all of its processes and says so.
 pub(super) async fn run(
     shared: Arc<Shared>,
-    mut child: Child,
+    (mut child, processes): (Child, Processes),
     mut output: Output,
     logged: oneshot::Receiver<()>,
     mut stop: oneshot::Receiver<()>,
@@ -71,6 +72,7 @@ pub(super) async fn run(
             }
         }
     };
+    processes.end().await;
     let _ = tokio::time::timeout(DRAIN, logged).await;
     let report = shared.report(&how);
     shared.gone(&report);

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Record;
 use super::history::ClientHistory;
+use crate::exec::Processes;
 use crate::load::{self, Gate, Pacer, SharedClient, Task};
 use crate::subject::{ClientEvent, Connected};
 
@@ -35,6 +36,8 @@ pub struct Finished {
     pub unanswered: Option<String>,
     /// Events of grants that it never gave.
     pub strays: Option<String>,
+    /// Its processes that had left their group, or could not be ended.
+    pub outside: Option<String>,
 }
 
 pub(super) fn start(
@@ -79,9 +82,9 @@ impl RunningClient {
         &self.history.name
     }
 
-    /// The process that is this client.
-    pub fn pid(&self) -> Option<u32> {
-        self.client.pid()
+    /// The processes that are this client.
+    pub fn processes(&self) -> Option<&Processes> {
+        self.client.processes()
     }
 
     /// Whether its process has ended.
@@ -141,7 +144,8 @@ impl RunningClient {
         let name = self.history.name.clone();
         self.history.way.all_arrived().await;
         let strays = self.history.strays();
-        let finished = Finished {
+        let processes = self.client.processes().cloned();
+        let mut finished = Finished {
             late: (late > 0).then(|| {
                 format!(
                     "{late} tasks of {name} did not end within {:?} after the load",
@@ -153,10 +157,15 @@ impl RunningClient {
             strays: (strays > 0).then(|| {
                 format!("{strays} events of {name} are about grants that it never gave, and are not on record")
             }),
+            outside: None,
         };
         if let Some(client) = Arc::into_inner(self.client) {
             client.close().await;
         }
+        let outside = processes.and_then(|processes| processes.outside());
+        finished.outside = outside.map(|which| {
+            format!("processes of {name} that left the driver's process group: {which}")
+        });
         finished
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cluster_config::Data;
+use cluster_config::{Data, process_state};
 use tokio::net::TcpStream;
 
 use super::each::{At, OnEach};
@@ -48,9 +48,17 @@ impl OnEach for Kill {
             }
             Target::Client(number) => {
                 let pid = process(at.world.clients.pid(*number));
+                let members = at.world.clients.members(*number);
                 at.world.clients.kill(*number).await?;
-                let gone = at.world.clients.pid(*number).is_none();
-                Ok(proof!(gone, "c{number}: {pid} is gone"))
+                let left = members
+                    .iter()
+                    .filter(|member| process_state(member.pid).is_some());
+                let gone = at.world.clients.pid(*number).is_none() && left.count() == 0;
+                let are = match members.len() {
+                    0 | 1 => "is".to_owned(),
+                    all => format!("and {} that it started are", all - 1),
+                };
+                Ok(proof!(gone, "c{number}: {pid} {are} gone"))
             }
             Target::Link(..) => Err(failed!("a link has no process")),
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use cluster_config::process_state;
-
 use super::each::{At, OnEach};
 use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
 use crate::wait::is_so;
@@ -46,14 +44,30 @@ impl OnEach for Pause {
 
 /// Waits until `/proc` says stopped: a signal is delivered a moment after it was sent.
 async fn stopped(world: &World, target: &Target) -> Proof {
-    let state = || match target {
-        Target::Node(name) => world.deployment.process_state(name),
-        Target::Client(number) => world.clients.pid(*number).and_then(process_state),
-        Target::Link(..) => None,
+    let states = || match target {
+        Target::Node(name) => Vec::from_iter(world.deployment.process_state(name)),
+        Target::Client(number) => {
+            let members = world.clients.members(*number).into_iter();
+            let states: Vec<char> = members.map(|member| member.state).collect();
+            if states.iter().any(|state| *state != 'T') {
+                // One that was forked while signals were sent has got none.
+                let _ = world.clients.pause(*number);
+            }
+            states
+        }
+        Target::Link(..) => Vec::new(),
     };
-    let (within, every) = (Duration::from_secs(2), Duration::from_millis(1));
-    match is_so(within, every, || async { state() == Some('T') }).await {
-        true => proof!(true, "{target}: /proc says stopped (T)"),
-        false => proof!(false, "{target}: /proc says {:?}, not stopped", state()),
+    let all_stopped =
+        |states: &[char]| !states.is_empty() && states.iter().all(|state| *state == 'T');
+    let (within, every) = (Duration::from_secs(2), Duration::from_millis(5));
+    let stopped = is_so(within, every, || async { all_stopped(&states()) }).await;
+    match (stopped, states()) {
+        (true, states) if states.len() == 1 => proof!(true, "{target}: /proc says stopped (T)"),
+        (true, states) => proof!(
+            true,
+            "{target}: /proc says stopped (T) of all {} processes",
+            states.len()
+        ),
+        (false, states) => proof!(false, "{target}: /proc says {states:?}, not stopped"),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bench::exec::Member;
 use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
@@ -14,16 +15,18 @@ use crate::wait::until;
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]
 pub trait ClientControl: Send + Sync {
-    /// Process of a client; `None` if it is dead.
+    /// First process of a client; `None` if it is dead.
     fn pid(&self, client: u32) -> Option<u32>;
-    /// Stops its tasks at their next step, then its process.
+    /// All of its processes that run.
+    fn members(&self, client: u32) -> Vec<Member>;
+    /// Stops its tasks at their next step, then its processes. A second time it stops those that were started meanwhile.
     ///
     /// # Errors
     /// The client is dead, or the signal was refused.
     fn pause(&self, client: u32) -> Result<(), FaultError>;
-    /// The undo of `pause`: the process goes on, then its tasks. Nothing happens to a dead client.
+    /// The undo of `pause`: the processes go on, then its tasks. Nothing happens to a dead client.
     fn resume(&self, client: u32);
-    /// SIGKILL; its tasks end. Returns when the process is gone.
+    /// SIGKILL; its tasks end. Returns when its processes are gone.
     ///
     /// # Errors
     /// The client is dead already.

@@ -17,6 +17,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod driver;
 pub(crate) mod gate;
+pub(crate) mod guard;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
 #[cfg(not(all(feature = "kube", feature = "simulate")))]
@@ -62,6 +63,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     // Copies of this process run the seeds, so it has no other threads, and no runtime that would count in them.
     let command = match command {
         Command::Simulate(options) => return simulate::run(options, terminal),
+        Command::Guard(options) => return Ok(guard::run(&options)),
         command => command,
     };
     if let Err(error) = threads_can_be_had() {
@@ -69,6 +71,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             "cannot start the threads that a command needs: {error}"
         )));
     }
+    guard::install();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -82,7 +85,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Bench(options) => bench::run(options, terminal).await,
             Command::Chaos(options) => chaos::run(options, terminal).await,
             Command::Audit(options) => audit::run(options, terminal).await,
-            Command::Simulate(_) => unreachable!("it was run above"),
+            Command::Simulate(_) | Command::Guard(_) => unreachable!("it was run above"),
             Command::Soak(options) => soak::run(options, terminal).await,
             Command::Replay(options) => replay::run(options, terminal).await,
             Command::Shrink(options) => shrink::run(options, terminal).await,
@@ -107,6 +110,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     });
     // A blocked read of standard input must not hold up the end.
     runtime.shutdown_background();
+    ::bench::exec::guard::dismiss();
     code
 }
 

@@ -18,6 +18,7 @@ use super::super::{
     log_tail,
     output::Output,
     process::{self, Started},
+    processes::Processes,
 };
 use crate::{
     protocol::{Line, Object},
@@ -39,6 +40,7 @@ pub(super) struct Reply {
 /// A driver process.
 pub(super) struct Raw {
     child: Child,
+    processes: Processes,
     /// `None` once its input was ended.
     stdin: Option<ChildStdin>,
     output: Output,
@@ -60,12 +62,14 @@ impl Raw {
     pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Self, SubjectError> {
         let Started {
             child,
+            processes,
             stdin,
             output,
             logged,
         } = process::start(command, to)?;
         Ok(Raw {
             child,
+            processes,
             stdin: Some(stdin),
             output,
             logged,
@@ -208,15 +212,19 @@ impl Raw {
     /// Waits for the process to end by itself; its exit code. The error says what it did instead.
     pub(super) async fn wait(&mut self, within: Duration) -> Result<Option<i32>, String> {
         match tokio::time::timeout(within, self.child.wait()).await {
-            Ok(Ok(status)) => Ok(status.code()),
+            Ok(Ok(status)) => {
+                self.processes.end().await;
+                Ok(status.code())
+            }
             Ok(Err(e)) => Err(e.to_string()),
             Err(_) => Err(format!("it was still there after {within:?}")),
         }
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// SIGKILL to all of its processes, and waits until they are gone.
     pub(super) async fn kill(&mut self) {
         let _ = self.child.kill().await;
+        self.processes.end().await;
         self.over = true;
     }
 }

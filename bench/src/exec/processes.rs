@@ -1,0 +1,182 @@
+//! The processes of a driver: the one that was started, its process group, and all that descends from them.
+//!
+//! A driver is often started by another program (`sh -c`, `uv run`, `npx`, `go run`), and then its first process is not the one that has
+//! the locks. Others are found in `/proc`: by their group, by their parent, and by a mark in their environment, which stays when a
+//! process leaves its group or loses its parent. Without `/proc` only the group is known.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::guard;
+
+/// The variable that marks what a driver starts.
+pub(super) const MARK: &str = "LOCKLAB_DRIVER";
+/// A process that got SIGKILL is gone within milliseconds; a machine that swaps may need longer.
+const GONE_WITHIN: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(5);
+
+/// What the marks of all drivers of this process begin with. A number alone would be another process's some day.
+pub(super) static OWN_MARK: LazyLock<String> = LazyLock::new(|| {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ns = now.unwrap_or_default().as_nanos();
+    format!("{}-{now_ns}-", std::process::id())
+});
+
+/// The mark of the next driver.
+pub(super) fn next_mark() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}{}", *OWN_MARK, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its number.
+    pub pid: u32,
+    /// Its state letter in `/proc`.
+    pub state: char,
+    parent: u32,
+    group: u32,
+}
+
+/// The processes of one driver.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    first: u32,
+    mark: String,
+    /// What is to be said of those that have left the group.
+    outside: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Processes {
+    pub(super) fn new(first: u32, mark: String) -> Processes {
+        guard::watch(first);
+        Processes {
+            first,
+            mark,
+            outside: Arc::default(),
+        }
+    }
+
+    /// The process that was started, whose number is that of the group too.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Those that run now.
+    pub fn members(&self) -> Vec<Member> {
+        let members = of_groups(&[self.first], &self.mark);
+        for member in &members {
+            if member.group != self.first {
+                let mut outside = self.outside.lock().expect("no panic while held");
+                outside.insert(format!("{} (`{}`)", member.pid, command(member.pid)));
+            }
+        }
+        members
+    }
+
+    /// Sends a signal to each, as far as it is there.
+    ///
+    /// # Errors
+    /// The group is gone, or a process may not be signalled.
+    pub fn signal(&self, signal: Signal) -> Result<(), String> {
+        let group = killpg(pid(self.first), signal);
+        let members = self.members();
+        let outside = members.iter().filter(|member| member.group != self.first);
+        let sent = outside.map(|member| (member.pid, kill(pid(member.pid), signal)));
+        let sent = std::iter::once((self.first, group)).chain(sent);
+        let failed = sent.filter_map(|(pid, sent)| {
+            // One that has ended meanwhile needs none; a driver of which nothing is left does.
+            let error = sent.err()?;
+            (error != nix::errno::Errno::ESRCH || members.is_empty())
+                .then(|| format!("{signal} to process {pid}: {error}"))
+        });
+        let failed: Vec<String> = failed.collect();
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(failed.join("; ")),
+        }
+    }
+
+    /// Ends whatever is left.
+    pub(super) async fn end(&self) {
+        let end = tokio::time::Instant::now() + GONE_WITHIN;
+        while !self.members().is_empty() && tokio::time::Instant::now() < end {
+            // Whom it may not end is named.
+            let _ = self.signal(Signal::SIGKILL);
+            tokio::time::sleep(POLL).await;
+        }
+        let left = self.members();
+        let mut outside = self.outside.lock().expect("no panic while held");
+        for member in left {
+            let said = format!("{} (`{}`)", member.pid, command(member.pid));
+            outside.remove(&said);
+            outside.insert(format!("{said}, which could not be ended"));
+        }
+        guard::forget(self.first);
+    }
+
+    /// The processes that have left the group, and those that could not be ended; `None` where there are none.
+    pub fn outside(&self) -> Option<String> {
+        let outside = self.outside.lock().expect("no panic while held");
+        let all: Vec<&str> = outside.iter().map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
+}
+
+fn command(pid: u32) -> String {
+    const LONGEST: usize = 80;
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    words.trim_end().chars().take(LONGEST).collect()
+}
+
+/// The processes of these groups, those whose mark begins so, and all that descend from either; the dead are left out.
+pub(super) fn of_groups(groups: &[u32], mark: &str) -> Vec<Member> {
+    let mark = format!("{MARK}={mark}");
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut others: Vec<Member> = numbers.filter_map(member).collect();
+    // A number may have been given again: whatever is of this process is of no driver.
+    others.retain(|member| member.pid != std::process::id());
+    let is_marked = |member: &Member| {
+        fs::read(format!("/proc/{}/environ", member.pid)).is_ok_and(|environ| {
+            let mut entries = environ.split(|byte| *byte == 0);
+            entries.any(|entry| entry.starts_with(mark.as_bytes()))
+        })
+    };
+    let mut found: Vec<Member> = others
+        .extract_if(.., |member| {
+            groups.contains(&member.group) || is_marked(member)
+        })
+        .collect();
+    let mut looked_at = 0;
+    while let Some(parent) = found.get(looked_at).map(|member| member.pid) {
+        found.extend(others.extract_if(.., |member| member.parent == parent));
+        looked_at += 1;
+    }
+    found
+}
+
+fn member(pid: u32) -> Option<Member> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses and may itself hold blanks and parentheses.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let member = Member {
+        pid,
+        state: fields.next()?.chars().next()?,
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+    };
+    (!matches!(member.state, 'Z' | 'X')).then_some(member)
+}

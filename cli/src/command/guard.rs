@@ -1,0 +1,30 @@
+//! `locklab guard`: ends what the drivers of another `locklab` have left, once that one has ended.
+
+use bench::exec::guard;
+use clap::Args;
+
+use crate::exit;
+
+/// Flags of `guard`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// What the marks of its drivers begin with
+    mark: String,
+}
+
+/// Makes this program the guard of its own drivers.
+pub(crate) fn install() {
+    // A program that does not know where it is has none: then the parent-death signal ends the first process of each driver.
+    if let Ok(program) = std::env::current_exe() {
+        let program = program.to_string_lossy().into_owned();
+        guard::install(vec![program, "guard".to_owned()]);
+    }
+}
+
+pub(crate) fn run(options: &Options) -> u8 {
+    // Who ends every process by the name `locklab` leaves this one, which then ends the rest.
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_name(c"driver-guard");
+    guard::stand(std::io::stdin(), &options.mark);
+    exit::AS_EXPECTED
+}
