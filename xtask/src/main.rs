@@ -5,6 +5,7 @@ mod deps;
 mod edges;
 mod files;
 mod links;
+mod structure;
 mod suite;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ fn tidy() -> ExitCode {
     findings.extend(files::check(&root));
     findings.extend(dead::check(&root));
     findings.extend(links::check(&root));
+    findings.extend(structure::check(&root));
     for advice in files::advice(&root) {
         report(&format!("advice: {advice}"));
     }
@@ -54,7 +56,9 @@ fn tidy() -> ExitCode {
         report(&format!("tidy: {finding}"));
     }
     if findings.is_empty() {
-        report("tidy: crate edges, licences, headers, dead files and links are in order");
+        report(
+            "tidy: crate edges, licences, headers, dead files, links, names and circles are in order",
+        );
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
