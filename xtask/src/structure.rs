@@ -25,7 +25,7 @@ const LIMITS: &[Limit] = &[
     limit("lock-core", 3, 38),
     limit("cluster-config", 0, 4),
     limit("results", 28, 10),
-    limit("bench", 61, 2),
+    limit("bench", 61, 3),
     limit("chaos", 51, 8),
     limit("simulation", 0, 8),
     limit("kubernetes", 0, 4),
