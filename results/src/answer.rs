@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 
 /// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Standing {
+pub(crate) enum Standing {
     /// Never more holders than may be, in anyone's view.
     Kept,
     /// The lock kept its contract, yet callers acted at once or wrote late.
@@ -88,7 +88,7 @@ impl ScenarioResult {
         }
     }
 
-    fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         let verdicts = &self.verdicts;
         let known = [verdicts.contract.state, verdicts.confirmed.state];
         let [belief, effect] = [verdicts.belief.state, verdicts.effect.state];
@@ -108,8 +108,16 @@ impl ScenarioResult {
         }
     }
 
+    /// The verdict by which the lock was lost; `None` where it was not.
+    pub(crate) fn losing(&self) -> Option<&Verdict> {
+        let verdicts = &self.verdicts;
+        let mut graver = [&verdicts.contract, &verdicts.confirmed].into_iter();
+        let verdict = graver.find(|verdict| verdict.state == State::Violated);
+        self.is_lost().then(|| verdict.unwrap_or(&verdicts.belief))
+    }
+
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
-    fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
+    pub(crate) fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
         let (topology, subject) = (&self.topology, &self.subject);
         let durability = bare(&self.durability);
         (topology, subject, durability, &self.server_config)
@@ -145,10 +153,11 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
         return of_audit(audit);
     }
     let mut parts = Vec::new();
-    let tried: Vec<&ScenarioResult> = run.scenarios.iter().filter(|s| !s.is_control()).collect();
+    let tried = tried(run);
     if !tried.is_empty() {
-        parts.extend(exclusion(&tried));
-        parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
+        parts.extend(lost_part(&tried));
+        parts.extend(losses(&tried).into_iter().map(|words| (Tone::Plain, words)));
+        parts.extend(beside_losses(run));
     } else {
         if !run.rows.is_empty() {
             parts.extend(figures(run).into_iter().map(|words| (Tone::Plain, words)));
@@ -162,6 +171,73 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
     if parts.is_empty() {
         parts.push((Tone::Plain, "Nothing was measured".to_owned()));
     }
+    parts
+}
+
+/// The scenarios of a run that are no controls.
+fn tried(run: &Run) -> Vec<&ScenarioResult> {
+    run.scenarios.iter().filter(|s| !s.is_control()).collect()
+}
+
+/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit the first part of its answer, of a run without scenarios the whole.
+pub(crate) fn headline(run: &Run) -> Part {
+    let tried = tried(run);
+    if let Some(audit) = &run.audit {
+        return of_audit(audit).swap_remove(0);
+    }
+    if tried.is_empty() {
+        return (Tone::Plain, answer(run));
+    }
+    let mut subjects = tried.iter().map(|result| result.subject.as_str()).unique();
+    let who = match (subjects.next(), subjects.next()) {
+        _ if tried
+            .iter()
+            .all(|result| result.subject.starts_with("lock-core:")) =>
+        {
+            "Redis"
+        }
+        (Some(subject), None) => subject,
+        _ => "Locks",
+    };
+    let counts = standings(tried.iter().copied()).counts();
+    let count = |standing| counts.get(&standing).copied().unwrap_or(0);
+    let (total, lost, unknown) = (
+        counts.values().sum::<usize>(),
+        count(Standing::Lost),
+        count(Standing::Unknown),
+    );
+    let set_ups = units::plural(total, "set-up");
+    match (lost, total) {
+        (0, _) if unknown > 0 => (
+            Tone::Doubt,
+            format!(
+                "{who} was not seen to lose the lock, but too little is known of {unknown} of {total} {set_ups}"
+            ),
+        ),
+        (0, 1) => (Tone::Kept, format!("{who} kept the lock")),
+        (0, _) => (
+            Tone::Kept,
+            format!("{who} kept the lock in all {total} {set_ups}"),
+        ),
+        (_, 1) => (Tone::Lost, format!("{who} lost the lock")),
+        _ => (
+            Tone::Lost,
+            format!("{who} lost the lock in {lost} of {total} {set_ups}"),
+        ),
+    }
+}
+
+/// What else is to be said beside the headline: of scenarios beside where the lock was lost, and which row is the fastest safe one.
+pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
+    if let Some(audit) = &run.audit {
+        return of_audit(audit).split_off(1);
+    }
+    let tried = tried(run);
+    let mut parts = match tried.is_empty() {
+        true => Vec::new(),
+        false => exclusion(&tried),
+    };
+    parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
     parts
 }
 
@@ -307,6 +383,21 @@ fn standings<'a>(
     worst.into_values()
 }
 
+/// In how many configurations the lock was lost; `None` where in none.
+fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
+    let all: Vec<Standing> = standings(tried.iter().copied()).collect();
+    let lost = all.iter().filter(|worst| **worst == Standing::Lost).count();
+    let words = match (lost, all.len()) {
+        (0, _) => return None,
+        (1, 1) => "LOST by the one configuration tried".to_owned(),
+        (_, total) => format!(
+            "LOST by {lost} of {total} {}",
+            units::plural(total, "configuration")
+        ),
+    };
+    Some((Tone::Lost, words))
+}
+
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let counts = standings(tried.iter().copied()).counts();
     let count = |standing| counts.get(&standing).copied().unwrap_or(0);
@@ -323,17 +414,6 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     };
     let configurations = units::plural(total, "configuration");
     let mut parts = Vec::new();
-    match lost {
-        0 => {}
-        1 if total == 1 => {
-            parts.push((Tone::Lost, "LOST by the one configuration tried".to_owned()))
-        }
-        _ => parts.push((
-            Tone::Lost,
-            format!("LOST by {lost} of {total} {configurations}"),
-        )),
-    }
-    parts.extend(losses(tried).into_iter().map(|words| (Tone::Plain, words)));
     let who = match kept {
         0 => None,
         1 if total == 1 => Some("the one configuration tried".to_owned()),
@@ -371,13 +451,10 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
 /// `failover-async lost it 3 times, worst 3.5 s`, the worst first; repeats of a scenario are one.
 fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
     let mut lost: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let all = tried.iter().filter(|r| r.standing() == Standing::Lost);
-    for result in all {
-        let verdicts = &result.verdicts;
-        let graver = [&verdicts.contract, &verdicts.confirmed];
-        let mut graver = graver.into_iter();
-        let verdict = graver.find(|verdict| verdict.state == State::Violated);
-        let verdict = verdict.unwrap_or(&verdicts.belief);
+    let all = tried
+        .iter()
+        .filter_map(|result| Some((result, result.losing()?)));
+    for (result, verdict) in all {
         let (times, worst_ns) = lost
             .entry((result.name.as_str(), result.configuration()))
             .or_default();

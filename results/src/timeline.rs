@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::units;
+
 /// The most bars that [`TimelineData::around`] keeps: more can neither be read nor forwarded.
 pub const MAX_BARS: usize = 200;
 
@@ -94,6 +96,53 @@ pub struct FaultBar {
 }
 
 impl TimelineData {
+    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` where it has none or one of the two was left out.
+    pub(crate) fn two_owners(&self) -> Option<([&HoldBar; 2], Span)> {
+        let length_ns = |span: &&Span| span.to_ns.saturating_sub(span.from_ns);
+        let overlap = self.overlaps.iter().rev().max_by_key(length_ns)?;
+        let covers = |hold: &&HoldBar| {
+            hold.from_ns <= overlap.from_ns && hold.to_ns.is_none_or(|to_ns| to_ns >= overlap.to_ns)
+        };
+        let mut holds: Vec<&HoldBar> = self.holds.iter().filter(covers).collect();
+        holds.sort_by_key(|hold| hold.from_ns);
+        let [first, .., second] = holds[..] else {
+            return None;
+        };
+        Some(([first, second], *overlap))
+    }
+
+    /// What to call two owners: their clients, and of one client its callers too.
+    pub(crate) fn names_of(&self, [first, second]: [&HoldBar; 2]) -> [String; 2] {
+        [first, second].map(|hold| {
+            let name = match hold.client.strip_prefix('c').map(str::parse::<u32>) {
+                Some(Ok(number)) => format!("client {number}"),
+                _ => hold.client.clone(),
+            };
+            match first.client == second.client {
+                true => format!("{name} ({})", hold.owner),
+                false => name,
+            }
+        })
+    }
+
+    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; `None` where no two owners are known.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let ([first, second], overlap) = self.two_owners()?;
+        let [holder, other] = self.names_of([first, second]);
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let from = seconds(first.from_ns);
+        let held = match first.to_ns {
+            Some(to_ns) => format!("held {from:.2}–{:.2} s", seconds(to_ns)),
+            None => format!("held from {from:.2} s on"),
+        };
+        let together = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
+        Some(format!(
+            "{}: {holder} {held}, {other} got it at {:.2} s: {together} together",
+            self.lock,
+            seconds(second.from_ns)
+        ))
+    }
+
     /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at least 50 ms
     /// and at most 5 s.
     ///

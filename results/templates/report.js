@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const enough = 4;
+  const enough = 7;
   const sortable = (table) => {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
@@ -54,20 +54,9 @@
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
     target.querySelectorAll("details").forEach((part) => { part.open = true; });
-    const around = target.closest("details");
-    if (around) { around.open = true; target.scrollIntoView(); }
+    for (let around = target.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+    target.scrollIntoView();
   };
   addEventListener("hashchange", unfold);
   unfold();
-  const button = document.getElementById("download");
-  if (!button) return;
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    const data = new Blob([document.getElementById("run").textContent], { type: "application/json" });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(data);
-    link.download = button.dataset.name;
-    link.click();
-    URL.revokeObjectURL(link.href);
-  });
 })();

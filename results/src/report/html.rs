@@ -4,8 +4,9 @@
 
 mod audit;
 mod bench;
+mod configuration;
 mod fit;
-mod overview;
+mod outcomes;
 mod scenario;
 
 use askama::Template;
@@ -20,19 +21,18 @@ use super::open_loop;
 use super::recovery;
 use super::servers;
 use super::table;
-use crate::answer;
-use crate::run::{Outcome, Run};
+use crate::answer::{self, Tone};
+use crate::run::Run;
 use crate::svg;
 use crate::units;
-use crate::verdict::CLASSES;
+use crate::verdict::State;
 
 /// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
     if let Some(audit) = &run.audit {
         return audit::render(run, audit);
     }
-    let raw = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    let whole = super::rendered(&Page::new(run, &raw))?;
+    let whole = super::rendered(&Page::new(run))?;
     Ok(fit::fit(&whole, ELSEWHERE))
 }
 
@@ -52,11 +52,10 @@ struct Page<'a> {
     title: &'a str,
     warnings: Vec<String>,
     scenarios: Vec<ScenarioView<'a>>,
-    raw: String,
 }
 
 impl<'a> Page<'a> {
-    fn new(run: &'a Run, raw: &str) -> Self {
+    fn new(run: &'a Run) -> Self {
         let scenarios = run.scenarios.iter().enumerate();
         Self {
             run,
@@ -68,30 +67,24 @@ impl<'a> Page<'a> {
             scenarios: scenarios
                 .map(|(index, result)| ScenarioView::new(index, result))
                 .collect(),
-            raw: inert(raw),
         }
     }
 }
 
-/// JSON that no HTML parser can take for markup: `<` only ever stands inside strings, where its escape means the same.
-fn inert(json: &str) -> String {
-    json.replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
-}
-
-fn outcome_class(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::None => "none",
-        Outcome::AsExpected => "ok",
-        Outcome::Unknown => "unk",
-        Outcome::NotAsExpected => "bad",
+/// How a part of the answer is coloured.
+fn tone_class(tone: &Tone) -> &'static str {
+    match tone {
+        Tone::Lost => "lost",
+        Tone::Kept => "kept",
+        Tone::Doubt => "doubt",
+        Tone::Plain => "plain",
     }
 }
 
 fn facts(run: &Run) -> Vec<Fact> {
     let locklab = format!("{} {}", run.meta.version, run.meta.commit);
     present(vec![
+        ("Run", run.run.clone()),
         ("Started", run.meta.started_at.clone()),
         ("Took", length(run.meta.elapsed_ns)),
         ("Seed", run.meta.seed.to_string()),

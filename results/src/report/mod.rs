@@ -3,6 +3,7 @@
 mod cells;
 mod charts;
 mod csv;
+mod fault_words;
 mod html;
 pub mod junit;
 mod markdown;
@@ -96,7 +97,7 @@ impl Format {
 /// The page for a browser.
 pub static HTML: Format = Format {
     name: "html",
-    about: "one page for a browser, with charts, proofs and the raw data",
+    about: "one page for a browser, with charts and proofs",
     render: |run| Ok(html::render(run)?),
 };
 

@@ -7,8 +7,8 @@ use askama::Template;
 
 use super::bench::{self, NamedChart, named};
 use super::fit::fit;
-use super::{CSS, JS, facts, machine, outcome_class};
-use crate::answer::{answer, small_print};
+use super::{CSS, JS, facts, machine};
+use crate::answer::small_print;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::report::cells;
 use crate::report::table;

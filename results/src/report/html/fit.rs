@@ -15,8 +15,7 @@ use crate::units;
 const LARGEST: usize = 490_000;
 
 /// Kinds of parts, what a reader misses least first. A second word says whose part it is, see [`whose`].
-const ORDER: [&str; 27] = [
-    "raw",
+const ORDER: [&str; 26] = [
     "charts clean",
     "charts convicted",
     "lines convicted",
@@ -47,7 +46,6 @@ const ORDER: [&str; 27] = [
 
 fn what(kind: &str) -> &'static str {
     match kind.split(' ').next().unwrap_or(kind) {
-        "raw" => "the raw data",
         "charts" => "charts over time",
         "lines" => "the lines that convict",
         "shares" => "the charts of recovery and of who got the lock",
@@ -267,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_small_enough_only_loses_its_marks() {
-        let page = "<!--left out--><p><!--part raw-->a<!--/part-->b</p>";
+        let page = "<!--left out--><p><!--part more-->a<!--/part-->b</p>";
         assert_eq!(fit(page, ""), "<p>ab</p>");
     }
 
@@ -284,6 +282,7 @@ mod tests {
         for mark in marks {
             let kind = mark.split_once("-->").expect("an end").0;
             let kind = kind.replace("{{ s.came_out }}", "surprising");
+            let kind = kind.replace("{{ row.came_out }}", "surprising");
             assert!(ORDER.contains(&kind.as_str()), "{kind}");
         }
     }

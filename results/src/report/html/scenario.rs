@@ -1,4 +1,4 @@
-//! One scenario on the page: its row of the matrix and its section.
+//! One scenario on the page: its set-up among the outcomes, and its section.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use crate::report::{cells, charts};
 use crate::run::{Outcome, ScenarioResult};
 use crate::sequence::Sequence;
 use crate::svg::{self, Chart};
+use crate::timeline::TimelineData;
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict};
 
@@ -20,6 +21,8 @@ pub(super) struct ScenarioView<'a> {
     pub(super) verdicts: Vec<VerdictView<'a>>,
     pub(super) sequence: Option<NamedChart>,
     pub(super) over_time: Vec<NamedChart>,
+    /// The conviction in one line.
+    pub(super) line: Option<String>,
     pub(super) endings: Vec<String>,
     pub(super) operations: Vec<(String, Vec<String>)>,
 }
@@ -27,14 +30,10 @@ pub(super) struct ScenarioView<'a> {
 pub(super) struct VerdictView<'a> {
     pub(super) id: String,
     pub(super) verdict: &'a Verdict,
-    /// What to sort by: unknown between clean and violated, more violations last.
-    pub(super) rank: u64,
     pub(super) class: &'static str,
-    pub(super) short: String,
-    pub(super) worst: String,
+    pub(super) words: String,
     pub(super) long: String,
     pub(super) expected_word: String,
-    pub(super) surprising: bool,
     pub(super) more: String,
 }
 
@@ -63,6 +62,7 @@ impl<'a> ScenarioView<'a> {
                 _ if states.any(|state| state == State::Violated) => "convicted",
                 _ => "clean",
             },
+            line: (result.timeline.as_ref()).and_then(TimelineData::in_words),
             result,
             verdicts: verdicts.collect(),
             sequence,
@@ -102,29 +102,21 @@ impl<'a> VerdictView<'a> {
         let expected = result.expected.get(class);
         let met = expected.map(|expected| verdict.meets(expected, result.load_ns));
         let words = cells::verdict(verdict);
-        let (short, worst) = words.split_once(", ").unwrap_or((&words, ""));
         let shown = verdict.anomalies.len() as u64;
         Self {
             id: format!("{scenario}-{class}"),
             verdict,
-            rank: match verdict.state {
-                State::Clean => 0,
-                State::Unknown => 1,
-                State::Violated => verdict.count.max(1).saturating_add(1),
-            },
             class,
-            short: short.to_owned(),
-            worst: worst.to_owned(),
             long: match cells::rates(verdict) {
                 Some(rates) => format!("{} {rates}", verdict.state.glyph()),
                 None => words.clone(),
             },
+            words,
             expected_word: match (met, expected) {
                 (Some(Some(true)), _) => "as expected".to_owned(),
                 (Some(_), Some(expected)) => format!("expected {expected}"),
                 _ => String::new(),
             },
-            surprising: met.is_some_and(|met| met != Some(true)),
             more: match verdict.count > shown && shown > 0 {
                 true => format!("{shown} of {} are shown.", units::count(verdict.count)),
                 false => String::new(),

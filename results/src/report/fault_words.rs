@@ -1,0 +1,135 @@
+//! What was done to servers, links and clients, in words: `master killed, replication late`.
+
+use itertools::Itertools;
+
+use crate::run::{FaultSpan, ScenarioResult};
+
+/// All faults of a scenario, those of servers and clients before those of links, each said once.
+pub(super) fn fault_words(result: &ScenarioResult) -> String {
+    // After the first loss of a server another one may be master.
+    let mut masters_known = true;
+    let words = result.faults.iter().map(|fault| {
+        let said = words(fault, &result.topology, masters_known);
+        masters_known &= is_on_link(fault);
+        (is_on_link(fault), said)
+    });
+    let words = words.collect_vec().into_iter().sorted_by_key(|said| said.0);
+    match words.map(|(_, said)| said).unique().join(", ") {
+        none if none.is_empty() => "no fault".to_owned(),
+        said => said,
+    }
+}
+
+fn is_on_link(fault: &FaultSpan) -> bool {
+    let is_link = |target: &String| target.contains("->") || target.contains('|');
+    fault.targets.iter().any(is_link)
+}
+
+fn words(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {
+    let link = |what: &str| {
+        let ends = |target: &String| target.split("->").all(|end| is_node(end.trim()));
+        let is_replication =
+            matches!(topology, "sentinel" | "cluster") && fault.targets.iter().all(ends);
+        let of = if is_replication {
+            "replication"
+        } else {
+            "network"
+        };
+        format!("{of} {what}")
+    };
+    let victim = victim(fault, topology, masters_known);
+    match fault.fault.as_str() {
+        "kill" => format!("{victim} killed"),
+        "restart" => format!("{victim} restarted"),
+        "pause" => format!("{victim} frozen"),
+        "power-cut" => format!("{victim} without power"),
+        "clock" => format!("clock of {victim} wrong"),
+        "disk" => format!("disk of {victim} slow"),
+        "upgrade" => format!("{victim} upgraded"),
+        "client-kill" => "connections dropped".to_owned(),
+        "delay" => link("late"),
+        "cut" | "partition" => link("cut"),
+        "loss" => link("lossy"),
+        "refuse" | "reset" => link("refused"),
+        "failover" | "promote" | "takeover" => "failover ordered".to_owned(),
+        "flushall" => "all keys deleted".to_owned(),
+        other => other.replace('-', " "),
+    }
+}
+
+/// Whether it is a server's name: `n1`.
+fn is_node(name: &str) -> bool {
+    let digits = name.strip_prefix('n').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn victim(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {
+    let (first, count) = match fault.targets.as_slice() {
+        [] => return "server".to_owned(),
+        all => (all[0].as_str(), all.len()),
+    };
+    let noun = match first.as_bytes()[..] {
+        [b'c', ..] => "client",
+        [b's', ..] => "sentinel",
+        _ if topology == "masters" => "master",
+        _ if first == "n1" && masters_known && matches!(topology, "sentinel" | "cluster") => {
+            "master"
+        }
+        _ => "server",
+    };
+    match (count, topology) {
+        (1, "masters") if noun == "master" => "one master".to_owned(),
+        (1, _) => noun.to_owned(),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(topology: &str, faults: &[(&str, &[&str])]) -> String {
+        let faults = faults.iter().map(|(name, targets)| FaultSpan {
+            fault: (*name).to_owned(),
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            ..FaultSpan::default()
+        });
+        fault_words(&ScenarioResult {
+            topology: topology.to_owned(),
+            faults: faults.collect(),
+            ..ScenarioResult::default()
+        })
+    }
+
+    #[test]
+    fn faults_are_said_in_words_and_no_master_is_guessed() {
+        let late: (&str, &[&str]) = ("delay", &["n1 -> n2", "n1 -> n3"]);
+        for (topology, faults, words) in [
+            (
+                "sentinel",
+                vec![late, ("kill", &["n1"])],
+                "master killed, replication late",
+            ),
+            ("single", vec![("kill", &["n1"])], "server killed"),
+            (
+                "masters",
+                vec![("kill", &["n2"]), ("kill", &["n1", "n3"])],
+                "one master killed, 2 masters killed",
+            ),
+            (
+                "cluster",
+                vec![("pause", &["c1"]), ("kill", &["n1"])],
+                "client frozen, server killed",
+            ),
+            ("single", vec![("delay", &["c1 -> n1"])], "network late"),
+            (
+                "single",
+                vec![("script-flush", &["n1"]), ("script-flush", &["n1"])],
+                "script flush",
+            ),
+            ("single", vec![], "no fault"),
+        ] {
+            assert_eq!(said(topology, &faults), words);
+        }
+    }
+}
