@@ -1,6 +1,5 @@
 //! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and every format read this table.
 
-use crate::cost;
 use crate::measures::{Passing, Renewal, SweepPoint};
 use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
 use crate::units;
@@ -283,19 +282,6 @@ figures! { OF_ROWS of BenchRow;
     CLIENT_BYTES: "client_bytes_per_lock" "", "client B/lock" Number LESS, "Memory of the client process per held lock",
         |row| renewal(row)?.client_bytes_per_lock;
 
-    PER_CORE: "cycles_per_s_per_core" "", "cycles/s per core" Rate MORE,
-        "Cycles per second for which the servers together need the processor time of one core",
-        |row| cost::cycles_per_core(row);
-    HELD_PER_CORE: "held_per_core" "", "locks per core" Number MORE,
-        "Locks, held and renewed, for which the servers together need the processor time of one core",
-        |row| cost::held_per_core(row);
-    HOURLY_COMMANDS: "commands_per_lock_hour" "", "commands/lock·h" Number LESS, "Commands that clients sent to keep one lock for an hour",
-        |row| cost::per_lock_hour(cost::renewed(row)?.commands_per_s_per_1000);
-    HOURLY_BYTES: "bytes_per_lock_hour" "", "bytes/lock·h" Number LESS,
-        "Bytes that servers received and sent to keep one lock for an hour, replication included",
-        |row| cost::per_lock_hour(cost::renewed(row)?.bytes_per_s_per_1000);
-    RENEWED_LEASE: "renewed_lease_ns" "", "lease" Time MORE, "The lease that was renewed", |row| renewal(row)?.lease_ns;
-
     RECOVERY_P50: "recovery_p50_ns" "", "recovery p50" Time LESS, "From the death of a holder to the next grant", |row| RECOVERY.at(P50, row);
     RECOVERY_P99: "recovery_p99_ns" "", "p99" Time LESS, SAME_P99, |row| RECOVERY.at(P99, row);
     RECOVERY_LATE_P50: "recovery_late_p50_ns" "", "beyond the lease p50" Time LESS, "From the end of the dead holder's lease to the next grant",
@@ -393,46 +379,7 @@ pub(crate) struct Group {
     pub(crate) figures: &'static [Figure<BenchRow>],
 }
 
-/// What servers spend on cycles, and on locks that are held. A cycle of renewals is no pair of acquire and release.
-pub(crate) static COSTS: [Group; 2] = [
-    Group {
-        id: "cost",
-        title: "What one core of a server carries: cycles",
-        note: "Derived, no limit that was tried: the load for which the data servers together, replicas included, need the processor time \
-               of one core, all else equal. Several servers share that one core's worth. Below it the interval over rounds, where there \
-               are several. Commands and bytes are per cycle.",
-        applies: |row| {
-            cost::of_pairs(row).is_some_and(|row| PER_CORE.known(row) || BYTES.known(row))
-        },
-        figures: &[
-            PER_CORE,
-            Figure {
-                of: |row| cost::of_pairs(row)?.commands_per_cycle.estimate(),
-                ..COMMANDS
-            },
-            Figure {
-                of: |row| cost::of_pairs(row)?.measures.bytes_per_cycle.estimate(),
-                ..BYTES
-            },
-        ],
-    },
-    Group {
-        id: "cost-held",
-        title: "What one core of a server carries: locks held and renewed",
-        note: "Derived in the same way, for locks of this lease that do nothing but being renewed. Absent where a window was shorter than \
-               the lease, since a lock need not have been renewed in it.",
-        applies: |row| HELD_PER_CORE.known(row) || SERVER_BYTES.known(row),
-        figures: &[
-            RENEWED_LEASE,
-            HELD_PER_CORE,
-            HOURLY_COMMANDS,
-            HOURLY_BYTES,
-            SERVER_BYTES,
-        ],
-    },
-];
-
-/// What rows say beyond [`BENCH`] and [`COSTS`], on the page.
+/// What rows say beyond [`BENCH`], on the page.
 pub(crate) static GROUPS: [Group; 4] = [
     Group {
         id: "passing",

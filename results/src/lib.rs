@@ -45,7 +45,6 @@ pub mod answer;
 mod atomic;
 pub mod audit;
 pub mod compare;
-mod cost;
 pub mod decide;
 mod figure;
 pub mod gate;

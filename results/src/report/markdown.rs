@@ -7,14 +7,14 @@ use askama::filters::Escaper;
 use itertools::Itertools;
 
 use super::cells::{self, printable};
-use super::table::{self as tables, Table, bench as bench_cells};
+use super::table::{self as tables, bench as bench_cells};
 use super::{measures, open_loop, servers};
 use crate::answer;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario};
 use crate::figure::BENCH;
 use crate::run::{Outcome, Run};
 use crate::sequence::Sequence;
-use crate::units::{self, enclosed};
+use crate::units;
 use crate::verdict::CLASSES;
 
 #[derive(Template)]
@@ -127,20 +127,6 @@ fn rows(run: &Run) -> Rows {
         words
     });
     (owned(heads), rows.collect())
-}
-
-/// What one core of a server carries.
-fn cost(cost: &Table) -> Rows {
-    let mut heads: Vec<String> = cost.heads.iter().map(|head| head.name.clone()).collect();
-    heads.insert(1, "where".to_owned());
-    let rows = cost.rows.iter().map(|line| {
-        let invalid = if line.dim { " ✗ invalid" } else { "" };
-        let mut words = vec![line.name.clone(), format!("{}{invalid}", line.small)];
-        let cells = line.cells.iter();
-        words.extend(cells.map(|cell| cell.words.clone() + &enclosed(" (", &cell.small, ")")));
-        words
-    });
-    (heads, rows.collect())
 }
 
 fn made(run: &Run) -> String {

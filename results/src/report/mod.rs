@@ -27,7 +27,6 @@ pub use markdown::escaped as markdown_text;
 
 use crate::answer::{answer, lost};
 use crate::audit::AuditDocument;
-use crate::cost;
 use crate::run::Run;
 use crate::svg;
 
@@ -139,7 +138,7 @@ pub static FORMATS: [&Format; 7] = [
     },
 ];
 
-/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, where the lock was lost, the costs.
+/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where the lock was lost.
 ///
 /// # Errors
 /// A figure that JSON cannot hold.
@@ -147,10 +146,6 @@ pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(run)?;
     document["answer"] = answer(run).into();
     document["lost"] = lost(run).into();
-    let costs = cost::all(run);
-    if !costs.is_empty() {
-        document["costs"] = serde_json::to_value(costs)?;
-    }
     for (number, result) in run.scenarios.iter().enumerate() {
         document["scenarios"][number]["lost"] = result.is_lost().into();
     }

@@ -2,7 +2,7 @@
 
 use super::cells;
 use super::csv::number;
-use crate::figure::{BENCH, COSTS, Figure, GROUPS, Group, OF_SWEEPS, Unit};
+use crate::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Comparison, Run};
 use crate::units;
@@ -110,11 +110,6 @@ pub(super) fn bench(row: &BenchRow) -> Vec<Cell> {
         false => Cell::of(figure, row),
     };
     BENCH.iter().map(cell).collect()
-}
-
-/// What one core of a server carries: the tables that have a line.
-pub(super) fn costs(run: &Run) -> Vec<Table> {
-    COSTS.iter().filter_map(|one| group(run, one)).collect()
 }
 
 /// What rows say beyond that: the tables that have a line.

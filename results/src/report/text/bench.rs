@@ -7,7 +7,7 @@ use crate::figure::BENCH;
 use crate::measures::Sweep;
 use crate::report::cells::{self, printable};
 use crate::report::measures;
-use crate::report::table::{self, COMPARISON, Cell, Table, bench, comparisons};
+use crate::report::table::{self, COMPARISON, Cell, bench, comparisons};
 use crate::run::Run;
 use crate::units::enclosed;
 
@@ -26,21 +26,6 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
     format!(
         "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
     )
-}
-
-/// What one core of a server carries.
-pub(super) fn cost_table(cost: &Table, width: u16) -> String {
-    let rows = cost.rows.iter().map(|line| {
-        let invalid = if line.dim { "\n✗ invalid" } else { "" };
-        let place = printable(&line.small);
-        let mut words = vec![format!("{}\n{place}{invalid}", printable(&line.name))];
-        words.extend(line.cells.iter().map(figure));
-        words
-    });
-    let header = cost.heads.iter().map(|head| head.name.as_str());
-    let table = paper::table(width, header, 1, rows);
-    let note = wrapped(cost.note, usize::from(width.max(60)));
-    format!("{}\n\n{table}\n\n{note}", cost.title)
 }
 
 /// A sweep: its curve as a table by level, and what follows from it.

@@ -14,7 +14,6 @@ pub use self::gate::decision;
 use self::paper::{GREY, finish, paint, section, tone_color};
 pub use self::scenarios::{faults, proofs};
 use super::cells::printable;
-use super::table;
 use crate::answer::{parts, small_print};
 use crate::run::Run;
 
@@ -66,9 +65,6 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     if !run.rows.is_empty() {
         section(&mut out, &bench::bench_table(run, options.width));
         section(&mut out, &bench::invalid(run));
-        for table in table::costs(run) {
-            section(&mut out, &bench::cost_table(&table, options.width));
-        }
         // A sweep has many rows of one kind: its curve says what matters. The bench of an audit is short.
         if run.sweeps.is_empty() && run.audit.is_none() {
             section(&mut out, &bench::more(run, options.width));
