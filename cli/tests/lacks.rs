@@ -183,6 +183,26 @@ fn without_proc_nothing_is_started_and_that_is_said() {
     assert_eq!(checked.map(|output| code(&output)), Some(2));
 }
 
+#[test]
+fn a_place_that_a_user_names_and_that_cannot_be_written_is_wrong_usage_everywhere() {
+    let dir = place();
+    let simulate = ["simulate", "--seeds", "1", "--seed", "1", "--history"];
+    for args in [
+        &["chaos", "short.toml", "--out"][..],
+        &["chaos", "short.toml", "--junit"],
+        &["conform", "false", "--junit"],
+        &["up", "single", "--out"],
+        &["man", "--out"],
+        &simulate,
+    ] {
+        let mut locklab = locklab(dir.path());
+        let output = locklab.args(args).arg("/dev/null/x").output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(code(&output), 64, "{args:?}: {said}");
+        assert!(said.contains("/dev/null/x"), "{said}");
+    }
+}
+
 /// `locklab` with a limit.
 fn limited(dir: &Path, resource: Resource, limit: u64, args: &[&str]) -> Output {
     let mut command = locklab(dir);

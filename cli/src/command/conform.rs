@@ -77,7 +77,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         (&options.junit, junit(driver, &found)?),
     ] {
         if let Some(path) = path {
-            files::write(path, text).map_err(exit::usage)?;
+            files::write(path, text)?;
         }
     }
     terminal.answer(&json(driver, &found), || text(driver, &found))?;

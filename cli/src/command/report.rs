@@ -57,7 +57,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             terminal.answer_data(&whole, || document.clone())?;
         }
         Some(path) => {
-            files::write(path, document).map_err(exit::input)?;
+            files::write(path, document)?;
             terminal.note(&format!("wrote {}", path.display()));
             terminal
                 .json(&serde_json::json!({"schema": 1, "format": options.format, "file": path}))?;

@@ -200,7 +200,7 @@ impl Keeper {
     /// Writes the run as JUnit to a file that its user named.
     pub(crate) fn write_junit(&self, path: &Path) -> anyhow::Result<()> {
         let junit = results::report::by_name("junit").context("there is no such format")?;
-        files::write(path, junit.render(&self.run)?).map_err(exit::input)
+        files::write(path, junit.render(&self.run)?)
     }
 
     /// Writes `run.json` as it stands.

@@ -211,7 +211,7 @@ pub(super) fn write(dir: &Path, plan: &Plan) -> anyhow::Result<(String, String)>
         .map_err(|error| exit::usage(format!("cannot make {}: {error}", dir.display())))?;
     let put = |end: &str, text: &str| -> anyhow::Result<String> {
         let path = dir.join(format!("{}-small.{end}", plan.name));
-        files::write(&path, text).map_err(exit::usage)?;
+        files::write(&path, text)?;
         Ok(path.display().to_string())
     };
     let scenario = put("toml", &scenario_text(plan))?;

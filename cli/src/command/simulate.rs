@@ -107,7 +107,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (history, trace) = first_one.unwrap_or_default();
     for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
         if let Some(path) = path {
-            files::write(path, lines.join("\n") + "\n").map_err(exit::input)?;
+            files::write(path, lines.join("\n") + "\n")?;
         }
     }
     if terminal.common.json {
