@@ -4,13 +4,72 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::command;
 
+/// Commands that draw something, and those that make a directory or files.
+const DRAWING: [&str; 8] = [
+    "quickstart",
+    "bench",
+    "chaos",
+    "audit",
+    "soak",
+    "simulate",
+    "replay",
+    "kube",
+];
+const WRITING: [&str; 13] = [
+    "quickstart",
+    "bench",
+    "chaos",
+    "audit",
+    "soak",
+    "simulate",
+    "replay",
+    "kube",
+    "up",
+    "check",
+    "conform",
+    "man",
+    "merge",
+];
+
+impl Cli {
+    /// The command line, or why it is none.
+    ///
+    /// # Errors
+    /// Wrong usage, or a help text that was asked for.
+    pub(crate) fn parsed() -> Result<Self, clap::Error> {
+        let matches = whole().try_get_matches_from(std::env::args_os())?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// The program as it is parsed: a common option is shown only where it does something.
+pub(crate) fn whole() -> clap::Command {
+    let mut program = Cli::command();
+    for (id, those) in [("seed", &DRAWING[..]), ("out", &WRITING)] {
+        let option = program.get_arguments().find(|one| one.get_id() == id);
+        let option = option.map(|option| option.clone().hide(true));
+        let names = program
+            .get_subcommands()
+            .map(|one| one.get_name().to_owned());
+        let others = names.filter(|name| !those.contains(&name.as_str()));
+        for name in others.collect::<Vec<_>>() {
+            program = program.mut_subcommand(name, |one| one.args(option.clone()));
+        }
+    }
+    program.build();
+    program
+}
+
+const OTHERS: &str =
+    "`locklab help all` shows the other commands, `locklab help COMMAND` all options of one.";
+
 /// A laboratory for distributed locks on Redis: how fast is a lock, and is it still a lock when things break?
 #[derive(Debug, Parser)]
-#[command(name = "locklab", version, max_term_width = 100)]
+#[command(name = "locklab", version, max_term_width = 100, disable_help_subcommand = true, after_help = OTHERS)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -24,23 +83,24 @@ const COMMON: &str = "Common options";
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     /// Print one JSON document on standard output, everything else on standard error
-    #[arg(help_heading = COMMON, long, global = true)]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, global = true)]
     pub(crate) json: bool,
     /// Seed of everything random; printed, and kept with the run
-    #[arg(help_heading = COMMON, long, global = true, value_name = "N")]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, global = true, value_parser = seed, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// The run's own directory, instead of a new one under runs/
-    #[arg(help_heading = COMMON, long, global = true, value_name = "DIR")]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, global = true, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print only results and errors
-    #[arg(help_heading = COMMON, long, short, global = true)]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, short, global = true)]
     pub(crate) quiet: bool,
     /// Print more about what is going on
-    #[arg(help_heading = COMMON, long, short, global = true, action = clap::ArgAction::Count)]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Colour in results
     #[arg(
         help_heading = COMMON,
+        hide_short_help = true,
         long,
         global = true,
         value_enum,
@@ -61,61 +121,74 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
-    Quickstart,
-    /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
-    Up(command::up::Options),
-    /// List the servers that `up` started
-    Ps,
-    /// Stop the servers of `up --detach`
-    Down(command::down::Options),
-    /// Hold a lock while a command runs, as flock(1) does
-    Lock(command::lock::Options),
-    /// Measure locks under load, without faults; subjects and topologies take turns
-    Bench(command::bench::Options),
-    /// Run scenarios with faults, by file or by built-in name, and judge each
-    Chaos(command::chaos::Options),
-    /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
-    Audit(command::audit::Options),
-    /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
-    Simulate(command::simulate::Options),
-    /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
-    Soak(command::soak::Options),
-    /// Judge the history of a run, or one from elsewhere, again
-    Check(command::check::Options),
-    /// Print how this machine's clock stands to a server's, as lines of a history that is recorded in parts
-    Clock(command::clock::Options),
-    /// Run the same plan again, and count how many of the repeats convict
-    Replay(command::replay::Options),
-    /// Find the smallest plan that still convicts, as a scenario file
-    Shrink(command::shrink::Options),
-    /// List runs, subjects, workloads, faults, topologies, scenarios, checkers or servers
-    List(command::list::Options),
-    /// Print the summary of a run
-    Show(command::show::Options),
-    /// Compare runs; the first is the base
-    Compare(command::compare::Options),
-    /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; exit code 1 if one is not met
-    Gate(command::gate::Options),
-    /// Join runs of the same plan, made by several machines, into one
-    Merge(command::merge::Options),
-    /// Carry a plan in parts on Kubernetes: print the objects, or apply them and bring the merged run home
-    Kube(command::kube::Options),
-    /// Render runs as HTML, Markdown, JUnit, CSV, JSON, SVG or text
-    Report(command::report::Options),
-    /// Run the fault proxy by itself, with Toxiproxy's HTTP API
-    Proxy(command::proxy::Options),
-    /// Show what a lock sends to its server, command by command, from acquire to release
-    Trace(command::trace::Options),
-    /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
-    Conform(command::conform::Options),
-    /// Write a driver of 40 to 80 lines, for a lock library in any language, into a new directory
-    NewDriver(command::new_driver::Options),
     /// Check what this machine, or a target, has and lacks for locks, and how to fix it
     Doctor(command::doctor::Options),
+    /// Run the main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
+    Quickstart(command::quickstart::Options),
+    /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
+    Audit(command::audit::Options),
+    /// Run scenarios with faults, by file or by built-in name, and judge each
+    Chaos(command::chaos::Options),
+    /// Measure locks under load, without faults; subjects and topologies take turns
+    Bench(command::bench::Options),
+    /// Write a driver of 40 to 80 lines, for a lock library in any language, into a new directory
+    NewDriver(command::new_driver::Options),
+    /// Show a run as text, or write it as HTML, Markdown, JUnit, CSV, JSON, SVG or text with -o
+    Report(command::report::Options),
+    /// Compare runs; the first is the base
+    Compare(command::compare::Options),
+    /// Hold a lock while a command runs, as flock(1) does
+    Lock(command::lock::Options),
+    /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
+    #[command(hide = true)]
+    Up(command::up::Options),
+    /// List the servers that `up` started
+    #[command(hide = true)]
+    Ps,
+    /// Stop the servers of `up --detach`
+    #[command(hide = true)]
+    Down(command::down::Options),
+    /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
+    #[command(hide = true)]
+    Simulate(command::simulate::Options),
+    /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
+    #[command(hide = true)]
+    Soak(command::soak::Options),
+    /// Judge the history of a run, or one from elsewhere, again
+    #[command(hide = true)]
+    Check(command::check::Options),
+    /// Print how this machine's clock stands to a server's, as lines of a history that is recorded in parts
+    #[command(hide = true)]
+    Clock(command::clock::Options),
+    /// Run the same plan again and count how many of the repeats convict; with --shrink find the smallest plan that still does
+    #[command(hide = true)]
+    Replay(command::replay::Options),
+    /// List runs, subjects, workloads, faults, topologies, scenarios, checkers or servers
+    #[command(hide = true)]
+    List(command::list::Options),
+    /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; exit code 1 if one is not met
+    #[command(hide = true)]
+    Gate(command::gate::Options),
+    /// Join runs of the same plan, made by several machines, into one
+    #[command(hide = true)]
+    Merge(command::merge::Options),
+    /// Carry a plan in parts on Kubernetes: print the objects, or apply them and bring the merged run home
+    #[command(hide = true)]
+    Kube(command::kube::Options),
+    /// Run the fault proxy by itself, with Toxiproxy's HTTP API
+    #[command(hide = true)]
+    Proxy(command::proxy::Options),
+    /// Show what a lock sends to its server, command by command, from acquire to release
+    #[command(hide = true)]
+    Trace(command::trace::Options),
+    /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
+    #[command(hide = true)]
+    Conform(command::conform::Options),
     /// Print a completion script for a shell
+    #[command(hide = true)]
     Completions(command::completions::Options),
     /// Print a manual page, or write all of them with --out DIR
+    #[command(hide = true)]
     Man(command::man::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     #[command(hide = true)]
@@ -123,19 +196,72 @@ pub(crate) enum Command {
     /// End what drivers have left once standard input ends, which is when the locklab that started them has ended
     #[command(hide = true)]
     Guard(command::guard::Options),
+    /// Every command in groups, or one with all its options
+    #[command(hide = true)]
+    Help(command::help::Options),
 }
+
+/// What is shown of a run when it is over.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ResultArgs {
+    /// Say which scenarios do not apply for which reason, not only how many
+    #[arg(long, hide_short_help = true)]
+    pub(crate) all_reasons: bool,
+    /// Open the page of the run when it is over
+    #[arg(long, hide_short_help = true)]
+    pub(crate) open: bool,
+}
+
+/// The commands in the order in which one meets them; the first group is what `--help` shows.
+pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Try, measure, decide",
+        &[
+            "doctor",
+            "quickstart",
+            "audit",
+            "chaos",
+            "bench",
+            "new-driver",
+            "report",
+            "compare",
+            "lock",
+        ],
+    ),
+    ("Look again", &["replay", "check", "gate", "merge", "list"]),
+    ("Look closer", &["conform", "trace", "simulate", "soak"]),
+    ("Servers", &["up", "ps", "down", "proxy", "kube"]),
+    ("For programs", &["driver", "clock", "completions", "man"]),
+];
 
 /// Servers beyond this machine.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Mine {
     /// The target is not on this machine, and you may put load on it and write locks there
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) yes_this_is_mine: bool,
 }
 
 /// What is said of a value that cannot be read.
 pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
     format!("invalid {what} `{text}`; write it as {example}")
+}
+
+/// A number of things, at least one.
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    let count = text.trim().replace('_', "").parse().ok();
+    count.filter(|count| *count > 0).ok_or_else(|| {
+        format!(
+            "`{text}` is no number of things; write a whole number from 1 to {}, such as 16",
+            u32::MAX
+        )
+    })
+}
+
+/// A seed.
+fn seed(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no seed; write a whole number, such as 7");
+    text.trim().parse().map_err(|_| bad())
 }
 
 /// A duration such as `250ms`, `10s`, `2m`.
@@ -272,7 +398,6 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -12,7 +12,6 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use crate::args::Cli;
@@ -24,7 +23,7 @@ fn main() -> ExitCode {
     }
     files::survive_size_limit();
     std::panic::set_hook(Box::new(say_panic));
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parsed() {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own code for wrong usage is 2, which means "unknown" here and must not leak.

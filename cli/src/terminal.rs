@@ -36,6 +36,9 @@ pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
 /// The longest word that is shown, in characters: only a text from outside has a longer one.
 const WORD_MAX: usize = 200;
 
+/// The columns of a report that goes to no terminal.
+const WIDTH: u16 = 100;
+
 /// The colours that a report has on a terminal.
 const COLORS: [&str; 5] = ["[31m", "[32m", "[33m", "[90m", "[0m"];
 
@@ -97,14 +100,15 @@ impl Terminal {
 
     /// How a summary looks here.
     pub(crate) fn text_options(&self) -> TextOptions {
-        let mut options = TextOptions {
+        let size = console::Term::stdout().size_checked();
+        let stated = || std::env::var("COLUMNS").ok()?.parse().ok();
+        TextOptions {
             color: self.color,
-            ..TextOptions::default()
-        };
-        if let Some((_, columns)) = console::Term::stdout().size_checked() {
-            options.width = columns;
+            width: size
+                .map(|(_, columns)| columns)
+                .or_else(stated)
+                .unwrap_or(WIDTH),
         }
-        options
     }
 
     /// The result of a command, in the form that was asked for: one JSON document with `--json`, else text.
@@ -240,7 +244,7 @@ impl Terminal {
             0 => (ProgressBar::new_spinner(), "  {spinner} {msg} {elapsed}"),
             _ => (
                 ProgressBar::new(steps),
-                "  {bar:24} {pos}/{len} {msg} {elapsed}",
+                "  {bar:24} {percent:>3} % of {len}, {elapsed}, {eta} left  {wide_msg}",
             ),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {

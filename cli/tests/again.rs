@@ -35,7 +35,12 @@ fn a_run_is_replayed_and_shrunk() {
     assert!(last[0].ends_with("chaos-broken"), "{listed}");
     assert_eq!(last[2..], ["chaos", "0", "1", "as", "expected"], "{listed}");
 
-    let (ended, why, small) = said(dir, &["shrink", "latest", "--tries", "2", "--out", "small"]);
+    let (ended, why, small) = said(
+        dir,
+        &[
+            "replay", "latest", "--shrink", "--tries", "2", "--out", "small",
+        ],
+    );
     assert_eq!(ended, 0, "{why}");
     assert_eq!(small["verdict"], "contract");
     assert_eq!(small["before"]["faults"], 1);
@@ -58,7 +63,10 @@ fn a_run_is_replayed_and_shrunk() {
     }
     let (ended, why, _) = said(dir, &["replay", "latest", "--seed", "4"]);
     assert_eq!(ended, 64, "{why}");
-    let (ended, why, _) = said(dir, &["shrink", "latest", "--verdict", "liveness"]);
+    let (ended, why, _) = said(
+        dir,
+        &["replay", "latest", "--shrink", "--verdict", "liveness"],
+    );
     assert_eq!(ended, 65, "{why}");
     assert!(why.contains("nothing to shrink"), "{why}");
 }

@@ -119,7 +119,10 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
         junit.contains("failures=\"1\"") && junit.contains("<skipped"),
         "{junit}"
     );
-    for args in [&["show", "run"][..], &["report", "run", "-o", "again.html"]] {
+    for args in [
+        &["report", "run", "-v"][..],
+        &["report", "run", "-o", "again.html"],
+    ] {
         assert_eq!(support::code(&run(dir.path(), args)), 0, "{args:?}");
     }
     assert_eq!(read("again.html"), page);

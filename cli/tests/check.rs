@@ -250,7 +250,7 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
     assert!(kept.join("history.jsonl.zst").is_file() && !kept.join("history.jsonl").exists());
     for args in [
         &["check", "kept"][..],
-        &["show", "kept"],
+        &["report", "kept"],
         &["report", "kept", "--format", "html", "-o", "page.html"],
         &["report", "kept", "--scenario", "calm", "-o", "calm.html"],
     ] {

@@ -75,7 +75,7 @@ fn arguments_and_files_are_shown_and_not_obeyed() {
         &["bench", "--tasks", HOSTILE],
         &["chaos", HOSTILE],
         &["check", HOSTILE],
-        &["show", HOSTILE],
+        &["report", HOSTILE],
         &["lock", HOSTILE, "x", "--", "true"],
         &["list", "scenarios", HOSTILE],
         &["chaos", "failover-async", "--subject", HOSTILE, "--dry-run"],
@@ -136,17 +136,17 @@ fn a_run_from_elsewhere_is_shown_and_not_obeyed() {
     std::fs::create_dir_all(dir.join("runs/hostile")).unwrap();
     std::fs::write(dir.join("runs/hostile/run.json"), run.to_string()).unwrap();
     for args in [
-        &["show", "hostile"][..],
+        &["report", "hostile", "-v"][..],
         &["list", "runs"],
         &["list", "runs", "--json"],
-        &["show", "hostile", "--json"],
+        &["report", "hostile", "--json"],
         &["compare", "hostile", "hostile"],
         &["gate", "hostile", "p99(acquire) < 5ms"],
         &["report", "hostile", "--format", "markdown"],
     ] {
         silent(dir, args);
     }
-    let colored = support::run(dir, &["show", "hostile", "--color", "always"]);
+    let colored = support::run(dir, &["report", "hostile", "--color", "always"]);
     let colored = Output {
         stdout: stdout(&colored).replace("\u{1b}[31m", "").into_bytes(),
         ..colored

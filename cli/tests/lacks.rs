@@ -140,7 +140,13 @@ fn output_that_takes_nothing_is_no_success() {
 fn a_place_for_temporary_files_or_state_that_is_not_there_is_named() {
     let dir = place();
     let chaos = ["chaos", "short.toml", "--out", "run"];
-    let shrink = ["shrink", "run/plan.json", "--verdict", "contract"];
+    let shrink = [
+        "replay",
+        "run/plan.json",
+        "--shrink",
+        "--verdict",
+        "contract",
+    ];
     let output = locklab(dir.path()).args(chaos).output().unwrap();
     assert!(code(&output) <= 2, "{}", stderr(&output));
     for (variable, args) in [

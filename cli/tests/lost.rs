@@ -49,7 +49,7 @@ fn a_lock_of_ones_own_that_was_lost_is_1_whatever_its_file_expects() {
         junit.contains("type=\"lost\"") && junit.contains("failures=\"1\""),
         "{junit}"
     );
-    let text = stdout(&run(dir.path(), &["show", "run", "--color", "always"]));
+    let text = stdout(&run(dir.path(), &["report", "run", "--color", "always"]));
     assert!(text.starts_with("\u{1b}[31mLOST by the one"), "{text}");
     assert!(
         text.contains("\u{1b}[90mthe scenario came out as its file expects"),

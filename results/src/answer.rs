@@ -37,7 +37,9 @@ pub(crate) enum Tone {
     Kept,
     /// Too little is known, or callers outlived their leases.
     Doubt,
-    /// A detail of the part before it, or a figure.
+    /// A detail of the part before it, which a line for each scenario says too.
+    Detail,
+    /// A figure.
     Plain,
 }
 
@@ -85,6 +87,15 @@ impl ScenarioResult {
         match self.as_expected {
             true => format!("{what}, as its file expects"),
             false => what,
+        }
+    }
+
+    /// How what became of its lock is to be taken.
+    pub(crate) fn answer_tone(&self) -> Tone {
+        match self.standing() {
+            Standing::Lost => Tone::Lost,
+            Standing::Kept => Tone::Kept,
+            Standing::Outlived | Standing::Unknown => Tone::Doubt,
         }
     }
 
@@ -156,7 +167,11 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
     let tried = tried(run);
     if !tried.is_empty() {
         parts.extend(lost_part(&tried));
-        parts.extend(losses(&tried).into_iter().map(|words| (Tone::Plain, words)));
+        parts.extend(
+            losses(&tried)
+                .into_iter()
+                .map(|words| (Tone::Detail, words)),
+        );
         parts.extend(beside_losses(run));
     } else {
         if !run.rows.is_empty() {

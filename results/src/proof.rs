@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(marks(rows[2], '█'), 49, "{text}");
         assert_eq!(marks(rows[3], '*'), 25, "{text}");
         says(rows[4], &["pause c1", "healed 0.290 s"]);
-        says(rows[5], &["1 of 1\u{202f}234 lines, none"]);
+        says(rows[5], &["1 of 1234 lines, none"]);
         says(rows[6], &["0.200000 s  answered ok: c2/g1  [4]"]);
         assert!(rows.iter().all(|row| row.chars().count() <= 130), "{text}");
     }

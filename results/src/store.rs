@@ -14,6 +14,7 @@ use std::time::UNIX_EPOCH;
 use itertools::Itertools;
 use serde::Deserialize;
 
+use crate::answer;
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::nearest;
@@ -26,6 +27,10 @@ pub const RUN_FILE: &str = "run.json";
 pub const SUMMARY_FILE: &str = "summary.txt";
 /// The report for a browser.
 pub const REPORT_FILE: &str = "report.html";
+/// The link to the newest run.
+pub const LATEST: &str = "latest";
+/// The page that lists all runs.
+pub const INDEX_FILE: &str = "index.html";
 /// The record of one scenario.
 pub const HISTORY_FILE: &str = "history.jsonl";
 
@@ -151,6 +156,10 @@ pub struct Listing {
     pub rows: usize,
     /// Scenarios.
     pub scenarios: usize,
+    /// In how many configurations or scenarios the lock was lost.
+    pub lost: usize,
+    /// What it answers; empty for a damaged one.
+    pub answer: String,
     /// What came out, or why the run cannot be read.
     pub outcome: Result<Outcome, String>,
     /// Nanoseconds since 1970 by which runs are ordered: the start as the run says, else the file's own time.
@@ -201,12 +210,41 @@ impl RunStore {
         let mut listings = Vec::new();
         for entry in entries {
             let entry = entry.map_err(StoreError::io("list", &self.root))?;
-            if entry.path().join(RUN_FILE).is_file() {
+            // `latest` is a link to a run that is listed by its own name.
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if !is_link && entry.path().join(RUN_FILE).is_file() {
                 listings.push(listing(&entry.path()));
             }
         }
         listings.sort_by_cached_key(|entry| Reverse((entry.order_ns, natural(&entry.name))));
         Ok(listings)
+    }
+
+    /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this name stays.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub fn publish(&self, run: &Path) -> Result<(), StoreError> {
+        let (link, name) = (self.root.join(LATEST), run.file_name().unwrap_or_default());
+        let new = self.root.join(format!(".{LATEST}-{}", std::process::id()));
+        let linked = std::os::unix::fs::symlink(name, &new).and_then(|()| fs::rename(&new, &link));
+        if let Err(error) = linked {
+            let _ = fs::remove_file(&new);
+            return Err(StoreError::io("write", &link)(error));
+        }
+        let (page, all) = (self.root.join(INDEX_FILE), self.list()?);
+        let text = crate::report::index(&all);
+        write_whole(&page, text.as_bytes()).map_err(StoreError::io("write", &page))
+    }
+
+    /// The newest run before this one that the same command made, whatever its seed and its directory.
+    pub fn last_alike(&self, run: &Run) -> Option<Run> {
+        let words = crate::report::question(run);
+        let all = self.list().ok()?.into_iter();
+        let alike =
+            all.filter(|one| one.command == run.command && one.started_at < run.meta.started_at);
+        let mut runs = alike.filter_map(|one| load_dir(&one.path).ok());
+        runs.find(|one| !one.partial && crate::report::question(one) == words)
     }
 
     /// The directory of the newest run, by the start that it states.
@@ -219,7 +257,7 @@ impl RunStore {
 
     /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in this order.
     pub fn resolve(&self, run: &str) -> Result<PathBuf, StoreError> {
-        if run == "latest" {
+        if run == LATEST {
             return self.latest();
         }
         let path = Path::new(run);
@@ -426,6 +464,11 @@ fn listing(path: &Path) -> Listing {
         name: name.into_owned(),
         path: path.to_owned(),
         order_ns: started.map_or_else(|_| own_ns().unwrap_or(0), |at| at.as_nanosecond()),
+        lost: answer::lost(&run),
+        answer: match &outcome {
+            Ok(_) => answer::answer(&run),
+            Err(_) => String::new(),
+        },
         outcome,
         subjects: of_all(&run, |row| &row.subject, |result| &result.subject),
         topologies: of_all(&run, |row| &row.topology, |result| &result.topology),

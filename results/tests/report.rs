@@ -285,7 +285,7 @@ fn text_from_outside_is_text_in_every_format() {
 #[test]
 fn the_page_opens_with_what_became_of_the_lock_and_pairs_twins_the_worst_first() {
     let page = render("html", &quickstart());
-    let said = |text: &str| text.replace('\u{202f}', " ");
+    let said = |text: &str| text.to_owned();
     assert_eq!(
         between(&page, "<h1 class=\"lost\">", "</h1>"),
         ["Redis lost the lock in 3 of 7 set-ups"]
@@ -341,13 +341,10 @@ fn figures_of_an_unsafe_lock_are_shown_nowhere() {
     }
     for format in ["text", "markdown", "csv", "svg"] {
         let document = render(format, &run);
-        assert!(
-            !document.contains("98765") && !document.contains("98\u{202f}765"),
-            "{format}"
-        );
+        assert!(!document.contains("98765"), "{format}");
     }
     let shown = render("html", &run);
-    assert!(!shown.contains("98765") && !shown.contains("98\u{202f}765"));
+    assert!(!shown.contains("98765"));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use super::chaos::{How, Source, seeds, source};
 use super::part::{Digest, PartArgs, Slice, digest_of_plan};
 use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OwnServers, Servers};
+use crate::args::ResultArgs;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -56,12 +57,12 @@ pub(crate) struct Options {
     )]
     scenarios: Vec<String>,
     /// Run each scenario with seeds N … N+K−1; the worst run decides
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     repeat: u32,
     #[command(flatten)]
     part: PartArgs,
     /// Scenarios at a time [default: 4; 1 with --target]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(long, value_parser = crate::args::count, value_name = "N")]
     jobs: Option<u32>,
     #[command(flatten)]
     own: OwnServers,
@@ -77,6 +78,8 @@ pub(crate) struct Options {
     /// Measure nothing at the end
     #[arg(long)]
     no_bench: bool,
+    #[command(flatten)]
+    shown: ResultArgs,
 }
 
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
@@ -110,6 +113,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     let scenarios = scenarios(&options, &names, sources, servers.as_ref())?;
     let mut keeper = Keeper::begin(terminal, "audit", "audit", seed)?;
+    keeper.shown = options.shown;
     let cancel = keeper.cancel.clone();
     terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
     keeper.run.audit = Some(Box::new(Audit {

@@ -23,7 +23,7 @@ use super::part::{PARTS, PartArgs};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
 use super::target::Servers;
-use crate::args::{Mine, durability, duration, lasting};
+use crate::args::{Mine, ResultArgs, durability, duration, lasting};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -62,13 +62,13 @@ pub(crate) struct Options {
     #[command(flatten)]
     part: PartArgs,
     /// With --part: how long parts wait for each other
-    #[arg(help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     pub(super) parts_within: Duration,
     /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds
     #[arg(help_heading = WHERE, long, value_delimiter = ',', default_value = "single", value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
-    #[arg(help_heading = WHERE, long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
+    #[arg(hide_short_help = true, help_heading = WHERE, long, value_delimiter = ',', value_parser = round_trip, conflicts_with_all = ["target", "sweep"], value_name = "D[,D]")]
     rtt: Vec<Duration>,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
@@ -76,74 +76,76 @@ pub(crate) struct Options {
     #[arg(help_heading = LOCK, long, value_name = "S[,S]")]
     pub(super) subject: Vec<String>,
     /// The kind of lock, where a subject has several [default: the subject's own]
-    #[arg(help_heading = LOCK, long, default_value = "", hide_default_value = true, value_name = "KIND")]
+    #[arg(hide_short_help = true, help_heading = LOCK, long, default_value = "", hide_default_value = true, value_name = "KIND")]
     kind: String,
     /// Lease, or `renewed` for renewal by the library [default: the workload's, else 30s]
-    #[arg(help_heading = LOCK, long, value_parser = lease, value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = lease, value_name = "DURATION")]
     lease: Option<Leasing>,
     /// Longest wait of an acquire; one that gives up is right-censored at that time
-    #[arg(help_heading = LOCK, long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     wait: Duration,
     /// Who must have a grant before it counts: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
-    #[arg(help_heading = LOCK, long, value_parser = durability, default_value = "none", value_name = "HOW")]
+    #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
     /// Redis writes each grant to its disk before it answers (appendfsync always), as etcd, ZooKeeper and rows of a database do by themselves
-    #[arg(help_heading = LOCK, long, conflicts_with_all = ["target", "sweep"])]
+    #[arg(hide_short_help = true, help_heading = LOCK, long, conflicts_with_all = ["target", "sweep"])]
     fsync: bool,
     /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
     workload: Vec<String>,
     /// Concurrent tasks [default: 16]
-    #[arg(help_heading = LOAD, long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), value_name = "N[,N]")]
+    #[arg(help_heading = LOAD, long, value_delimiter = ',', value_parser = crate::args::count, value_name = "N[,N]")]
     pub(super) tasks: Vec<u32>,
     /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
-    #[arg(help_heading = LOAD, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, default_value_t = 1, value_parser = crate::args::count, value_name = "N")]
     pub(super) clients: u32,
     /// Each lock runs the closed loop itself, in a process of its own that lasts through the run and is warmed up once for --warmup: as fast
     /// as it is without our pipe, by its own word and not judged (uncontended, contended, chain)
-    #[arg(help_heading = LOAD, long, conflicts_with_all = ["sweep", "rate", "clients"])]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, conflicts_with_all = ["sweep", "rate", "clients"])]
     pub(super) own_loop: bool,
     /// Lock names [default: the workload's, else as many as tasks]
-    #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::count, value_name = "N")]
     pub(super) locks: Option<u32>,
     /// Time between grant and release [default: the workload's]
-    #[arg(help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
     hold: Option<Duration>,
     /// Time between release and the next acquire [default: the workload's]
-    #[arg(help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
     think: Option<Duration>,
     /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most in flight
     /// [default: closed loop; with a rate 256 tasks]
     #[arg(help_heading = LOAD, long, value_parser = crate::args::rate, value_name = "RATE")]
     pub(super) rate: Option<f64>,
     /// How arrivals of an open loop follow each other: constant or poisson
-    #[arg(help_heading = LOAD, long, default_value = "constant", requires = "rate", value_name = "HOW")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, default_value = "constant", requires = "rate", value_name = "HOW")]
     pub(super) arrivals: Arrivals,
     /// read-mostly: the share of cycles that write, e.g. 10% [default: the workload's]
-    #[arg(help_heading = LOAD, long, value_parser = crate::args::share, value_name = "SHARE")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::share, value_name = "SHARE")]
     writers: Option<f64>,
     /// multi: locks that are acquired at once [default: the workload's]
-    #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::count, value_name = "N")]
     together: Option<u32>,
     /// semaphore: permits that there are [default: the workload's]
-    #[arg(help_heading = LOAD, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::count, value_name = "N")]
     permits: Option<u32>,
     /// Time before each measured window, which is dropped
-    #[arg(help_heading = MEASURING, long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
     warmup: Duration,
     /// Each measured window
     #[arg(help_heading = MEASURING, long, value_parser = window, default_value = "500ms", value_name = "DURATION")]
     duration: Duration,
     /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision at most 40]
-    #[arg(help_heading = MEASURING, long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(help_heading = MEASURING, long, value_parser = crate::args::count, value_name = "N")]
     rounds: Option<u32>,
     /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g. 5%: its 95 % interval then
     /// reaches no farther than 5 % to either side
-    #[arg(help_heading = MEASURING, long, value_parser = precision, conflicts_with = "sweep", value_name = "SHARE")]
+    #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = precision, conflicts_with = "sweep", value_name = "SHARE")]
     pub(super) precision: Option<f64>,
     /// Raise the load, or the size of the deployment, level by level, and show the curve
-    #[arg(help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
+    #[arg(hide_short_help = true, help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
     pub(super) sweep: Option<Over>,
+    #[command(flatten)]
+    shown: ResultArgs,
 }
 
 impl Options {
@@ -173,6 +175,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         servers.stay_here().await?;
     }
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
+    keeper.shown = options.shown;
     terminal.note(&format!("seed {seed}"));
 
     let measured = match (options.sweep, slice) {

@@ -28,6 +28,7 @@ use super::plans::{self, PLAN_FILE};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OnServer, OwnServers, SERVERS, Servers};
+use crate::args::ResultArgs;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::files;
@@ -60,10 +61,10 @@ pub(crate) struct Options {
     #[arg(long)]
     expect_file: bool,
     /// Run each scenario with seeds N … N+K−1
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     repeat: u32,
     /// Scenarios at a time
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "N")]
     jobs: u32,
     /// Print the plan and start nothing
     #[arg(long)]
@@ -90,6 +91,8 @@ pub(crate) struct Options {
     part: PartArgs,
     #[command(flatten)]
     share: ShareArgs,
+    #[command(flatten)]
+    shown: ResultArgs,
 }
 
 /// A plan and the lock that it is for.
@@ -162,6 +165,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         _ => "chaos".to_owned(),
     };
     let mut keeper = Keeper::begin(terminal, "chaos", &name, seed)?;
+    keeper.shown = options.shown;
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
     keeper.is_part(part)?;
@@ -328,7 +332,7 @@ impl Planner<'_> {
                 }
                 Err(Left::Wrong(why)) => wrong.push(why),
                 Err(Left::Out(skipped)) => {
-                    self.terminal.note(&skipped.to_string());
+                    self.terminal.detail(&skipped.to_string());
                     not_applicable.push(skipped);
                 }
             }
@@ -648,7 +652,9 @@ pub(crate) async fn run_all(
                     result.exit_code = chaos::outcome::judge_lock(&result);
                 }
                 code = exit::worse(code, result.exit_code);
-                terminal.note(&line(&result, widths));
+                let line = line(&result, widths);
+                bar.set_message(crate::terminal::message(&line));
+                terminal.detail(&line);
                 kept.push((index, result));
                 kept.sort_by_key(|(index, _)| *index);
                 keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
@@ -656,7 +662,7 @@ pub(crate) async fn run_all(
             }
             Err(RunError::NotApplicable(why)) => {
                 let skipped = skipped(&plan.name, plan.topology.kind, &plan.lock.subject, why);
-                terminal.note(&skipped.to_string());
+                terminal.detail(&skipped.to_string());
                 keeper.run.not_applicable.push(skipped);
                 keeper.save()?;
             }

@@ -35,14 +35,14 @@ enum Shared {
 pub(crate) struct ShareArgs {
     /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target
     /// [default: scenarios]
-    #[arg(help_heading = PARTS, long, value_enum, requires = "target", value_name = "WHAT")]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, value_enum, requires = "target", value_name = "WHAT")]
     share: Option<Shared>,
     /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
     /// [default: the target, where no fault is on its servers]
-    #[arg(help_heading = PARTS, long, requires = "share", value_name = "URL")]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, requires = "share", value_name = "URL")]
     reference: Option<String>,
     /// With --share clients: how long parts wait for each other
-    #[arg(help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     parts_within: Duration,
 }
 

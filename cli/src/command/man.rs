@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
         terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}))?;
         return Ok(exit::AS_EXPECTED);
     }
-    let mut program = Cli::command();
+    let mut program = listed();
     program.build();
     let page = match &options.command {
         None => program,
@@ -47,6 +47,19 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     Ok(exit::AS_EXPECTED)
 }
 
+/// The program with every command, also those that its help leaves to `help all`.
+fn listed() -> clap::Command {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    let groups = crate::args::GROUPS.iter();
+    for name in groups
+        .flat_map(|(_, names)| names.iter())
+        .filter(|name| **name != "driver")
+    {
+        program = program.mut_subcommand(name, |command| command.hide(false));
+    }
+    program
+}
+
 fn shown(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     program
         .get_subcommands()
@@ -65,7 +78,7 @@ fn write_all(dir: &Path) -> std::io::Result<usize> {
         1 + shown(command).map(pages).sum::<usize>()
     }
     std::fs::create_dir_all(dir)?;
-    let program = Cli::command().disable_help_subcommand(true);
+    let program = listed();
     clap_mangen::generate_to(program.clone(), dir)?;
     Ok(pages(&program))
 }

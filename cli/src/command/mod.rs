@@ -18,6 +18,7 @@ pub(crate) mod down;
 pub(crate) mod driver;
 pub(crate) mod gate;
 pub(crate) mod guard;
+pub(crate) mod help;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
 #[cfg(not(all(feature = "kube", feature = "simulate")))]
@@ -36,8 +37,7 @@ pub(crate) mod quickstart;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod run;
-pub(crate) mod show;
-pub(crate) mod shrink;
+mod shrink;
 #[cfg(feature = "simulate")]
 pub(crate) mod simulate;
 pub(crate) mod soak;
@@ -77,7 +77,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
         .build()?;
     let code = runtime.block_on(async {
         match command {
-            Command::Quickstart => quickstart::run(terminal).await,
+            Command::Quickstart(options) => quickstart::run(&options, terminal).await,
             Command::Up(options) => up::run(options, terminal).await,
             Command::Ps => ps::run(terminal),
             Command::Down(options) => down::run(options, terminal),
@@ -88,11 +88,9 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Simulate(_) | Command::Guard(_) => unreachable!("it was run above"),
             Command::Soak(options) => soak::run(options, terminal).await,
             Command::Replay(options) => replay::run(options, terminal).await,
-            Command::Shrink(options) => shrink::run(options, terminal).await,
             Command::Check(options) => check::run(options, terminal),
             Command::Clock(options) => clock::run(options).await,
             Command::List(options) => list::run(options, terminal),
-            Command::Show(options) => show::run(options, terminal),
             Command::Compare(options) => compare::run(options, terminal),
             Command::Gate(options) => gate::run(options, terminal),
             Command::Kube(options) => kube::run(options, terminal).await,
@@ -104,6 +102,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Report(options) => report::run(options, terminal),
             Command::Proxy(options) => proxy::run(options, terminal).await,
             Command::Trace(options) => trace::run(options, terminal).await,
+            Command::Help(options) => help::run(&options, terminal),
             Command::Doctor(options) => doctor::run(options, terminal).await,
             Command::Driver(options) => driver::run(options).await,
         }

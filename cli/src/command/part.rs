@@ -59,7 +59,7 @@ pub(super) fn digest_of_plan(plan: &Plan, subject: &str) -> anyhow::Result<Diges
 pub(crate) struct PartArgs {
     /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;
     /// `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same [default seed then: 1]
-    #[arg(help_heading = PARTS, long, value_name = "K/N", value_parser = parse)]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, value_name = "K/N", value_parser = parse)]
     part: Option<Slice>,
 }
 

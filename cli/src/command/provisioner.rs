@@ -14,14 +14,14 @@ const RUNNING: &str = "How servers run";
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
-    #[arg(help_heading = RUNNING, long, value_name = "P")]
+    #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "P")]
     provisioner: Option<ProvisionerKind>,
     /// The containers' image, e.g. redis:7.4 [default: that of the server's makers where a registry answers, such as redis:8 or
     /// postgres:17, else one of the installed server]
-    #[arg(help_heading = RUNNING, long, value_name = "IMAGE")]
+    #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "IMAGE")]
     image: Option<String>,
     /// How containers are reached: host or published [default: host where the engine shares this machine's network]
-    #[arg(help_heading = RUNNING, long, value_name = "N")]
+    #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "N")]
     container_network: Option<ContainerNetwork>,
 }
 

@@ -1,12 +1,14 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
 use bench::driver::BenchPlan;
+use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure, short_plan};
 use super::chaos::{How, planned_one, run_all, source};
 use super::run::{Keeper, seed};
+use crate::args::ResultArgs;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -25,9 +27,17 @@ const SCENARIOS: &[&str] = &[
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
 const JOBS: usize = 4;
 
-pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
+/// Flags of `quickstart`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    shown: ResultArgs,
+}
+
+pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let seed = seed(&terminal.common);
     let mut keeper = Keeper::begin(terminal, "quickstart", "quickstart", seed)?;
+    keeper.shown = options.shown;
     terminal.note(&format!(
         "quickstart: seed {seed}, kept in {}",
         keeper.path().display()
@@ -54,18 +64,6 @@ pub(crate) async fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     let expected = !partial && code == exit::AS_EXPECTED;
     keeper.run.as_expected = Some(expected);
     keeper.finish(partial)?;
-    let as_expected = keeper
-        .run
-        .scenarios
-        .iter()
-        .filter(|result| result.as_expected)
-        .count();
-    terminal.note(&format!(
-        "quickstart: {} rows measured, {as_expected} of {} scenarios as expected, {:.0} s",
-        keeper.run.rows.len(),
-        SCENARIOS.len(),
-        keeper.run.meta.elapsed_ns as f64 / 1e9,
-    ));
     if interrupted {
         return Ok(exit::INTERRUPTED);
     }

@@ -1,10 +1,11 @@
-//! `locklab replay`: the same plans again, and how many of the repeats convict.
+//! `locklab replay`: the same plans again, and how many of the repeats convict; or the smallest plan that still does.
 
 use clap::Args;
 
 use super::chaos::{How, Planned, run_all, subject_of};
 use super::plans::{self, Trust};
 use super::run::Keeper;
+use super::shrink::{self, Smaller};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -14,11 +15,16 @@ pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`) or a plan.json
     run: String,
     /// Run each plan this many times
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     repeat: u32,
     /// Plans at a time
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "N")]
     jobs: u32,
+    /// Find the smallest plan that still convicts instead, and write it as a scenario file
+    #[arg(long, conflicts_with_all = ["repeat", "jobs"])]
+    shrink: bool,
+    #[command(flatten)]
+    smaller: Smaller,
     #[command(flatten)]
     trust: Trust,
 }
@@ -28,6 +34,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         return Err(exit::usage(
             "a replay keeps the seeds of its plans; `locklab chaos --seed N` draws others",
         ));
+    }
+    if options.shrink {
+        return shrink::run(&options.run, &options.smaller, options.trust, terminal).await;
     }
     let kept = plans::of_run(&options.run)?;
     options.trust.check(&kept, terminal)?;

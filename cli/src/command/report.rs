@@ -1,13 +1,16 @@
-//! `locklab report`: kept runs as a document.
+//! `locklab report`: kept runs, as text on a terminal or as a document in a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use results::merge::merge;
-use results::report::{FORMATS, by_name};
+use results::report::text::{self, ScreenOptions};
+use results::report::{FORMATS, answered, by_name};
+use results::run::Run;
+use results::store::REPORT_FILE;
 
-use super::run::load;
+use super::run::{dir_of, link, load, shown_text};
 use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
@@ -16,34 +19,62 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, their names under runs/, or `latest`; several make one document with everything of all
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(default_value = "latest", value_name = "RUN")]
     runs: Vec<String>,
-    /// The document's form
-    #[arg(long, default_value = "html", value_name = "FORMAT",
+    /// The document's form [default: text; with -o what the file's name ends with, else html]
+    #[arg(long, value_name = "FORMAT",
           value_parser = PossibleValuesParser::new(FORMATS.map(|format| format.name)))]
-    format: String,
-    /// Only the scenarios of this name, without benchmarks
+    format: Option<String>,
+    /// Only the scenarios of this name, without benchmarks; as text with their proofs
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
+    /// As text: also the proof of every violated verdict, the holds with their times, and the shortest history that still convicts
+    #[arg(long)]
+    proofs: bool,
+    /// As text: also the recovery from each fault, in a suite of any length
+    #[arg(long)]
+    faults: bool,
+    /// Say which scenarios do not apply for which reason, not only how many
+    #[arg(long)]
+    all_reasons: bool,
     /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
+impl Options {
+    /// The form: as it is named, or as the file's name ends.
+    fn form(&self) -> &str {
+        match (&self.format, &self.output) {
+            (Some(format), _) => format,
+            (None, None) => "text",
+            (None, Some(path)) => match path.extension().and_then(|end| end.to_str()) {
+                Some("md") => "markdown",
+                Some("xml") => "junit",
+                Some("txt") => "text",
+                Some(end) => by_name(end).map_or("html", |format| format.name),
+                None => "html",
+            },
+        }
+    }
+}
+
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let runs = options.runs.iter().map(|name| load(name));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
-    let name = runs
-        .iter()
-        .map(|run| run.run.as_str())
-        .collect::<Vec<_>>()
-        .join(" + ");
+    let names: Vec<&str> = runs.iter().map(|run| run.run.as_str()).collect();
+    let name = names.join(" + ");
     let mut run = merge(runs, &name).map_err(exit::usage)?;
     if let Some(name) = &options.scenario {
         run = run.only(name).map_err(exit::usage)?;
     }
-    let exporter = by_name(&options.format)
-        .ok_or_else(|| exit::usage(format!("there is no format `{}`", options.format)))?;
+    let form = options.form();
+    if form == "text" && options.output.is_none() {
+        terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal))?;
+        return Ok(exit::AS_EXPECTED);
+    }
+    let exporter =
+        by_name(form).ok_or_else(|| exit::usage(format!("there is no format `{form}`")))?;
     let document = exporter
         .render(&run)
         .map_err(|error| match error.is_of_run {
@@ -52,16 +83,41 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         })?;
     match &options.output {
         None => {
-            let whole =
-                serde_json::json!({"schema": 1, "format": options.format, "document": document});
+            let whole = serde_json::json!({"schema": 1, "format": form, "document": document});
             terminal.answer_data(&whole, || document.clone())?;
         }
         Some(path) => {
             files::write(path, document)?;
             terminal.note(&format!("wrote {}", path.display()));
-            terminal
-                .json(&serde_json::json!({"schema": 1, "format": options.format, "file": path}))?;
+            terminal.json(&serde_json::json!({"schema": 1, "format": form, "file": path}))?;
         }
     }
     Ok(exit::AS_EXPECTED)
+}
+
+/// One screen; of a single scenario all that is known of it.
+fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
+    let how = terminal.text_options();
+    let page = |name: &String| {
+        let page = dir_of(name).ok()?.join(REPORT_FILE);
+        let page = std::path::absolute(page).ok()?;
+        page.is_file().then(|| link(Path::new(&page)))
+    };
+    let shown = ScreenOptions {
+        all_reasons: options.all_reasons,
+        page: options.runs.iter().find_map(page).unwrap_or_default(),
+        ..ScreenOptions::default()
+    };
+    let whole = options.scenario.is_some() || terminal.common.verbose > 0;
+    let mut out = match whole {
+        true => text::summary(run, how),
+        false => shown_text(run, terminal, &shown),
+    };
+    if options.faults {
+        out += &format!("\n{}", text::faults(run, how.width));
+    }
+    if options.proofs || options.scenario.is_some() {
+        out += &text::proofs(run);
+    }
+    out
 }

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use results::audit::{Audit, AuditDocument};
+use results::compare::against_last;
 use results::report::answered;
-use results::report::text::{self, TextOptions};
+use results::report::text::{self, ScreenOptions, TextOptions};
 use results::run::{Meta, Part, Run};
 use results::secrets;
-use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
+use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, StoreError, load_dir};
 
-use crate::args::Common;
+use crate::args::{Common, ResultArgs};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::files;
@@ -34,6 +35,8 @@ pub(crate) struct Keeper {
     pub(crate) terminal: Terminal,
     /// Whether its user wants it to end.
     pub(crate) cancel: Cancel,
+    /// What is shown of it at the end.
+    pub(crate) shown: ResultArgs,
     dir: RunDir,
     started: Instant,
     machine: bench::environment::Watch,
@@ -62,12 +65,15 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
 pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
     let Some(path) = &common.out else {
         return store().create(date, host, name).map_err(|error| {
-            exit::usage(format!(
+            exit::missing(format!(
                 "{error}; a run is kept in a directory: name one that can be written with --out DIR"
             ))
         });
     };
-    RunDir::at(path).map_err(exit::usage)
+    RunDir::at(path).map_err(|error| match error {
+        StoreError::Occupied { .. } => exit::usage(error),
+        _ => exit::missing(error),
+    })
 }
 
 /// Writes a run that is over, with its summary and its page.
@@ -91,6 +97,40 @@ pub(crate) fn as_expected(run: &Run, code: u8) -> bool {
     code <= exit::NOT_AS_EXPECTED
         && (code == exit::AS_EXPECTED || !run.scenarios.is_empty())
         && results.all(|result| result.as_expected)
+}
+
+/// A run for a person: one screen, or with `--verbose` all that its summary says.
+pub(crate) fn shown_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) -> String {
+    let options = terminal.text_options();
+    match terminal.common.verbose {
+        0 => text::screen(run, options, shown),
+        _ => format!("{}\npage: {}\n", text::summary(run, options), shown.page),
+    }
+}
+
+/// A file as a link that terminals and browsers open.
+pub(crate) fn link(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~+,@".contains(&byte);
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let letters = bytes.map(|byte| match plain(*byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    format!("file://{}", letters.collect::<String>())
+}
+
+/// Opens a page as its reader's system does.
+fn open(page: &str, terminal: &Terminal) {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let mut command = std::process::Command::new(opener);
+    let null = std::process::Stdio::null;
+    if let Err(error) = command.arg(page).stdout(null()).stderr(null()).spawn() {
+        terminal.warn(&format!("cannot open the page with {opener}: {error}"));
+    }
 }
 
 impl Keeper {
@@ -122,6 +162,7 @@ impl Keeper {
             run: Run::new(dir.label(), command, meta),
             terminal: terminal.clone(),
             cancel,
+            shown: ResultArgs::default(),
             dir,
             started: Instant::now(),
             machine,
@@ -227,13 +268,27 @@ impl Keeper {
         self.save()?;
         save_all(&self.dir, &self.run)?;
         let terminal = &self.terminal;
-        let summary = || text::summary(&self.run, terminal.text_options());
+        let listed = terminal.common.out.is_none();
+        let last = match listed && !terminal.common.json {
+            true => store().last_alike(&self.run),
+            false => None,
+        };
+        let shown = ScreenOptions {
+            all_reasons: self.shown.all_reasons,
+            changes: last.map_or_else(Vec::new, |last| against_last(&last, &self.run)),
+            page: link(&self.path().join(REPORT_FILE)),
+        };
+        let text = || shown_text(&self.run, terminal, &shown);
         match AuditDocument::of(&self.run) {
-            Some(document) => terminal.answer_painted(&document, summary)?,
-            None => terminal.answer_painted(&answered(&self.run)?, summary)?,
+            Some(document) => terminal.answer_painted(&document, text)?,
+            None => terminal.answer_painted(&answered(&self.run)?, text)?,
         }
-        let report = self.dir.path().join(REPORT_FILE);
-        terminal.note(&format!("report: {}", report.display()));
+        if listed && let Err(error) = store().publish(self.dir.path()) {
+            terminal.warn(&error.to_string());
+        }
+        if self.shown.open {
+            open(&shown.page, terminal);
+        }
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `locklab shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it as a scenario file.
+//! `locklab replay --shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it as a scenario file.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,30 +22,33 @@ use crate::terminal::Terminal;
 pub(super) const GRAVEST_FIRST: [&str; 5] =
     ["contract", "confirmed", "effect", "liveness", "belief"];
 
-/// Flags of `shrink`.
+const SHRINK: &str = "With --shrink";
+
+/// How `replay --shrink` looks for a smaller plan.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// A run (a directory, its name under runs/, or `latest`) or a plan.json
-    run: String,
+pub(super) struct Smaller {
     /// The scenario of that name, where the run has several [default: the first that convicts]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = SHRINK, requires = "shrink", long, value_name = "NAME")]
     scenario: Option<String>,
     /// The verdict that must go on convicting [default: the gravest that was violated]
-    #[arg(long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
+    #[arg(help_heading = SHRINK, requires = "shrink", long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
     verdict: Option<String>,
     /// Smaller plans to try at most; each is run
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(help_heading = SHRINK, requires = "shrink", long, default_value_t = 40, value_parser = crate::args::count, value_name = "N")]
     tries: u32,
     /// A smaller plan is kept if one of this many runs of it convicts
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
+    #[arg(help_heading = SHRINK, requires = "shrink", long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     reruns: u32,
-    #[command(flatten)]
-    trust: Trust,
 }
 
-pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let (kept, class) = chosen(&options)?;
-    options.trust.check(std::slice::from_ref(&kept), terminal)?;
+pub(super) async fn run(
+    run: &str,
+    options: &Smaller,
+    trust: Trust,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let (kept, class) = chosen(run, options)?;
+    trust.check(std::slice::from_ref(&kept), terminal)?;
     let cancel = Cancel::listen()?;
     let mut runner = Runner::new(&class, options.reruns, &cancel)?;
     terminal.note(&format!(
@@ -92,9 +95,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 }
 
 /// The plan to shrink, and the verdict that must stay violated.
-fn chosen(options: &Options) -> anyhow::Result<(KeptPlan, String)> {
+fn chosen(run: &str, options: &Smaller) -> anyhow::Result<(KeptPlan, String)> {
     let wanted = options.scenario.as_deref();
-    let mut plans = plans::of_run(&options.run)?;
+    let mut plans = plans::of_run(run)?;
     plans.retain(|kept| wanted.is_none_or(|name| kept.plan.name == name));
     let class_of = |kept: &KeptPlan| -> Option<String> {
         let violated = kept.violated();
@@ -115,7 +118,7 @@ fn chosen(options: &Options) -> anyhow::Result<(KeptPlan, String)> {
         let of = options.verdict.as_deref().unwrap_or("anything");
         exit::input(format!(
             "no plan of {} is known to violate {of}, so there is nothing to shrink{}",
-            options.run,
+            run,
             if options.verdict.is_none() {
                 "; a plan.json by itself needs --verdict"
             } else {

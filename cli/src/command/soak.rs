@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     part: PartArgs,
     /// Runs at a time
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    #[arg(long, default_value_t = 2, value_parser = crate::args::count, value_name = "N")]
     jobs: u32,
     /// The file of the seeds that are done, which are not run again
     #[arg(long, default_value = "runs/soak.jsonl", value_name = "FILE")]

@@ -37,12 +37,12 @@ pub(super) const SERVERS: &str = "Servers";
 pub(crate) struct OwnServers {
     /// Your own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed
     /// at the end
-    #[arg(help_heading = SERVERS, long, value_name = "URL")]
+    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_name = "URL")]
     pub(crate) target: Option<String>,
     #[command(flatten, next_help_heading = SERVERS)]
     mine: Mine,
     /// A fault by command that you allow on a target that is not on this machine
-    #[arg(help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
+    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
     allow: Vec<String>,
     /// Run everything on each of these servers, one after the other (`locklab list servers`)
     #[arg(

@@ -4,6 +4,7 @@
 //! between. A change must move the whole range to be shown, and a range of fewer than [`FEWEST_ROUNDS`] rounds shows nothing.
 //! Rows of one run, interleaved, say more; they are compared where they are measured.
 
+mod last_run;
 pub mod pivot;
 mod sentence;
 mod settings;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::last_run::against_last;
 use self::settings::{asked, unlike};
 pub(crate) use self::settings::{
     differences, load as row_load, pairs, row_key, row_words, scenario_key,

@@ -151,19 +151,37 @@ pub fn shell_line(words: &[String]) -> String {
     quoted.format(" ").to_string()
 }
 
-/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
-pub(crate) fn again(run: &Run) -> String {
+/// The words of a run's command line without those options and their values.
+fn without(run: &Run, options: &[&str]) -> Vec<String> {
     let mut words = Vec::new();
-    let mut seeded = false;
     let mut rest = run.meta.command_line.iter();
     while let Some(word) = rest.next() {
-        if word == "--out" {
+        if options.contains(&word.as_str()) {
             rest.next();
-        } else if !word.starts_with("--out=") {
-            seeded |= word == "--seed" || word.starts_with("--seed=");
+        } else if !options.iter().any(|option| {
+            word.strip_prefix(option)
+                .is_some_and(|rest| rest.starts_with('='))
+        }) {
             words.push(word.clone());
         }
     }
+    words
+}
+
+/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own directory.
+pub(crate) fn question(run: &Run) -> Vec<String> {
+    without(run, &["--seed", "--out"])
+        .into_iter()
+        .skip(1)
+        .collect()
+}
+
+/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
+pub(crate) fn again(run: &Run) -> String {
+    let mut words = without(run, &["--out"]);
+    let seeded = words
+        .iter()
+        .any(|word| word == "--seed" || word.starts_with("--seed="));
     // What is rendered or joined draws nothing.
     if !seeded && !words.is_empty() && run.meta.seed != 0 {
         words.extend(["--seed".to_owned(), run.meta.seed.to_string()]);

@@ -77,7 +77,7 @@ fn tone_class(tone: &Tone) -> &'static str {
         Tone::Lost => "lost",
         Tone::Kept => "kept",
         Tone::Doubt => "doubt",
-        Tone::Plain => "plain",
+        Tone::Detail | Tone::Plain => "plain",
     }
 }
 

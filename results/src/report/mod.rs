@@ -5,6 +5,7 @@ mod charts;
 mod csv;
 mod fault_words;
 mod html;
+mod index;
 pub mod junit;
 mod markdown;
 mod measures;
@@ -20,9 +21,10 @@ use askama::Template;
 use itertools::Itertools;
 use serde_json::Value;
 
-pub(crate) use cells::{again, behind, is_void, machine};
+pub(crate) use cells::{again, behind, is_void, machine, question};
 pub use cells::{printable_json, printable_lines, printable_message};
 pub use cells::{rates, shell_line as command_line};
+pub use index::index;
 pub use markdown::escaped as markdown_text;
 
 use crate::answer::{answer, lost};

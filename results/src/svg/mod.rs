@@ -15,6 +15,7 @@ mod sequence;
 mod timeline;
 
 pub use badge::badge;
+pub(crate) use canvas::escape;
 pub use lines::{Lines, Series, Shade, lines};
 pub use percentiles::{Counted, percentiles};
 pub use price::{PricePoint, price};

@@ -256,7 +256,11 @@ impl<'a> Tries<'a> {
         let mut running = run_each(numbered, &how, &keeper.path(), work.cancel)?;
         while let Some(ended) = running.next().await {
             let index = ended.index;
+            let name = ended.plan.name.clone();
             let ran = kept(ended, keeper, work.terminal);
+            bar.set_message(crate::terminal::message(&format!(
+                "{word}, {name} was the last"
+            )));
             done(&mut self.cells, &keys[index], ran);
             bar.inc(1);
             if self.saved.is_none_or(|at| at.elapsed() > SAVED_EVERY) {

@@ -48,10 +48,10 @@ pub(crate) struct Asked {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     parts: u32,
     /// Parts at a time [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::count)]
     parallelism: Option<u32>,
     /// Run the scenario with seeds N … N+K−1, N by --seed or 1
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "K")]
+    #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     repeat: u32,
     /// Another lock in the scenario's place
     #[arg(long, value_name = "S")]

@@ -35,7 +35,7 @@ pub(super) fn render(run: &Run, audit: &Audit) -> Result<String, String> {
 }
 
 /// Where what a page leaves out is to be found.
-const ELSEWHERE: &str = "<code>locklab show RUN --proofs</code> has every proof, and audit.json beside this page everything.";
+const ELSEWHERE: &str = "<code>locklab report RUN --proofs</code> has every proof, and audit.json beside this page everything.";
 
 #[derive(Template)]
 #[template(path = "audit.html")]

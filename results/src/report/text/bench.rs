@@ -56,7 +56,6 @@ pub(super) fn more(run: &Run, width: u16) -> String {
     let mut out = String::new();
     for row in &run.rows {
         let lines = measures::lines(row);
-        let width = usize::from(width.max(60));
         let lines = lines.iter().map(|line| wrapped(line, width));
         let title = printable(&row.title());
         out += &enclosed(&format!("{title}\n"), &lines.collect::<String>(), "");
@@ -65,25 +64,8 @@ pub(super) fn more(run: &Run, width: u16) -> String {
 }
 
 /// A line, indented and broken at spaces.
-fn wrapped(line: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    for word in line.split(' ') {
-        let letters = word.chars().count();
-        if length == 0 {
-            out.push_str("    ");
-            length = 4 + letters;
-        } else if length + 1 + letters > width {
-            out.push_str("\n      ");
-            length = 6 + letters;
-        } else {
-            out.push(' ');
-            length += 1 + letters;
-        }
-        out.push_str(word);
-    }
-    out.push('\n');
-    out
+fn wrapped(line: &str, width: u16) -> String {
+    paper::wrap(&format!("    {line}"), usize::from(width.max(60)), 6) + "\n"
 }
 
 pub(super) fn invalid(run: &Run) -> String {

@@ -6,6 +6,7 @@ mod comparison;
 mod gate;
 mod paper;
 mod scenarios;
+mod screen;
 
 use itertools::Itertools;
 
@@ -13,8 +14,9 @@ pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
 use self::paper::{GREY, finish, paint, section, tone_color};
 pub use self::scenarios::{faults, proofs};
+pub use self::screen::{ScreenOptions, screen};
 use super::cells::printable;
-use crate::answer::{parts, small_print};
+use crate::answer::{Tone, parts, small_print};
 use crate::run::Run;
 
 /// How the summary is to look.
@@ -35,9 +37,9 @@ impl Default for TextOptions {
     }
 }
 
-/// The summary: the answer, warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
+/// The summary, all of it: the answer, warnings, the verdict of every scenario with the proofs that matter, benchmark rows and comparisons.
 pub fn summary(run: &Run, options: TextOptions) -> String {
-    let mut out = headline(run);
+    let mut out = headline(run, true);
     for warning in &run.warnings {
         out.push_str(&paper::warning(warning));
     }
@@ -80,8 +82,9 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
 }
 
 /// What became of the lock, in colours, and in grey whether scenarios came out as their files expect.
-fn headline(run: &Run) -> String {
+fn headline(run: &Run, details: bool) -> String {
     let parts = parts(run).into_iter();
+    let parts = parts.filter(|(tone, _)| details || *tone != Tone::Detail);
     let parts = parts.map(|(tone, words)| paint(tone_color(tone), &printable(&words)));
     let mut out = format!("{}.\n", parts.format("; "));
     for line in small_print(run) {

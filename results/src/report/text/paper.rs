@@ -46,6 +46,59 @@ pub(super) fn table<H: Into<Cell>, C: Into<Cell>>(
     table.to_string()
 }
 
+/// Rows as lines, each column as wide as its widest cell; those from `right_from` on hold figures, the last excepted.
+pub(super) fn aligned(rows: &[Vec<String>], right_from: usize) -> Vec<String> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(at, (cell, wide))| {
+                let pad = " ".repeat(wide - self::width(cell));
+                match at >= right_from && at + 1 < columns {
+                    true => format!("{pad}{cell}"),
+                    false => format!("{cell}{pad}"),
+                }
+            });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The columns that a text takes: colours take none.
+fn width(text: &str) -> usize {
+    let shown = text.chars().filter(|c| !COLORS.contains(c));
+    shown.count()
+}
+
+/// A line that does not fit, broken at spaces, its other lines indented. No word is cut.
+pub(super) fn wrap(line: &str, columns: usize, indent: usize) -> String {
+    if width(line) <= columns {
+        return line.to_owned();
+    }
+    let (mut out, mut length) = (String::new(), 0);
+    let lead = line.len() - line.trim_start().len();
+    out.push_str(&line[..lead]);
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        let letters = width(word);
+        if length > 0 && lead + length + 1 + letters > columns {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            length = indent.saturating_sub(lead);
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += letters;
+    }
+    out
+}
+
 // Colours travel through the table as invisible characters of no width, so that it measures its cells right; text from
 // outside has none of them (`printable`). They become escape sequences, or nothing, at the end.
 pub(super) const RED: char = '\u{2061}';
@@ -53,6 +106,7 @@ pub(super) const GREEN: char = '\u{2062}';
 pub(super) const YELLOW: char = '\u{2063}';
 pub(super) const GREY: char = '\u{2065}';
 pub(super) const PLAIN: char = '\u{2064}';
+const COLORS: [char; 5] = [RED, GREEN, YELLOW, GREY, PLAIN];
 
 /// The colour of a part of the answer.
 pub(super) fn tone_color(tone: Tone) -> char {
@@ -60,7 +114,7 @@ pub(super) fn tone_color(tone: Tone) -> char {
         Tone::Lost => RED,
         Tone::Kept => GREEN,
         Tone::Doubt => YELLOW,
-        Tone::Plain => PLAIN,
+        Tone::Detail | Tone::Plain => PLAIN,
     }
 }
 

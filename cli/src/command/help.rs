@@ -1,0 +1,95 @@
+//! `locklab help`: every command in groups, or one with all its options.
+
+use clap::Args;
+
+use crate::args::{GROUPS, whole};
+use crate::exit;
+use crate::terminal::{Terminal, columns};
+
+/// Flags of `help`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A command, or `all` for a list of all of them
+    command: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let mut program = whole();
+    let about = |name: &&str| {
+        let command = program.find_subcommand(name)?;
+        let about = command.get_about().map(ToString::to_string);
+        Some(vec![format!("  {name}"), about.unwrap_or_default()])
+    };
+    let text = match options.command.as_deref() {
+        None => program.render_help().to_string(),
+        Some("all") => {
+            let group = |(title, names): &(&str, &[&str])| {
+                let rows: Vec<_> = names.iter().filter_map(about).collect();
+                format!("{title}\n{}", columns("<<", &rows))
+            };
+            GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
+        }
+        Some(name) => {
+            let found = program.find_subcommand_mut(name);
+            let all = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+            let unknown = || {
+                let near = results::nearest::nearest(name, all);
+                exit::usage(format!(
+                    "there is no command `{name}`{near}; `locklab help all` shows them"
+                ))
+            };
+            found.ok_or_else(unknown)?.render_long_help().to_string()
+        }
+    };
+    terminal.result(&text);
+    Ok(exit::AS_EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory as _;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_command_is_in_one_group_and_nine_are_shown() {
+        let program = Cli::command();
+        let named: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        let of = |hidden: bool| -> BTreeSet<&str> {
+            let all = program
+                .get_subcommands()
+                .filter(|one| one.is_hide_set() == hidden);
+            all.map(clap::Command::get_name)
+                .filter(|name| !["help", "guard"].contains(name))
+                .collect()
+        };
+        let all: BTreeSet<&str> = of(true).union(&of(false)).copied().collect();
+        assert_eq!(all, named.iter().copied().collect());
+        assert_eq!(all.len(), named.len(), "a name twice");
+        assert_eq!(of(false), GROUPS[0].1.iter().copied().collect());
+        assert_eq!(of(false).len(), 9);
+    }
+
+    /// The options of a command that a short help shows.
+    fn short(name: &str) -> Vec<String> {
+        let program = whole();
+        let command = program.find_subcommand(name).expect("a command");
+        let shown = command.get_arguments().filter(|one| {
+            !one.is_positional() && !one.is_hide_set() && !one.is_hide_short_help_set()
+        });
+        shown
+            .map(|one| one.get_id().to_string())
+            .filter(|id| id != "help")
+            .collect()
+    }
+
+    #[test]
+    fn the_short_help_of_bench_has_eight_options() {
+        let shown = short("bench");
+        assert_eq!(shown.len(), 8, "{shown:?}");
+    }
+}
