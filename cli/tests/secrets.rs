@@ -123,7 +123,7 @@ fn what_a_driver_repeats_is_not_in_a_report_of_conformity() {
         "--patience",
         "200ms",
     ];
-    let files = ["--markdown", "c.md", "--junit", "c.xml", "--out", "kept"];
+    let files = ["--junit", "c.xml", "--out", "kept"];
     for driver in [ECHO, FAILING] {
         let said = says_nothing(driver, &[&conform[..], &files].concat());
         assert!(said.contains("***"), "{said}");

@@ -31,9 +31,6 @@ pub(crate) struct Options {
     /// How long a reply may take beyond the wait that was asked for, or a `lost` after its lease; the reply to hello four times as long
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
     patience: Duration,
-    /// Also write the report as Markdown
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -72,13 +69,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
         None => {}
     }
-    for (path, text) in [
-        (&options.markdown, markdown(driver, &found)),
-        (&options.junit, junit(driver, &found)?),
-    ] {
-        if let Some(path) = path {
-            files::write(path, text)?;
-        }
+    if let Some(path) = &options.junit {
+        files::write(path, junit(driver, &found)?)?;
     }
     terminal.answer(&json(driver, &found), || text(driver, &found))?;
     Ok(exit::of(found.conforms()))
@@ -231,30 +223,6 @@ fn text(driver: &str, found: &Conformity) -> String {
         }
     }
     out.push_str(&format!("\n{}\n", summary(found)));
-    out
-}
-
-fn markdown(driver: &str, found: &Conformity) -> String {
-    use results::report::markdown_text as cell;
-    let mut out = format!(
-        "# Does {} keep to the driver protocol?\n\n{}",
-        cell(driver),
-        summary(found)
-    );
-    if !found.library.is_empty() {
-        out.push_str(&format!("\n\nLibrary: {}", cell(&found.library)));
-    }
-    out.push_str("\n\n| step | outcome | found |\n|---|---|---|\n");
-    for step in &found.steps {
-        let (name, word, found) = (step.name, word(step.outcome), cell(&step.found));
-        out.push_str(&format!("| {name} | {word} | {found} |\n"));
-    }
-    for step in of(found, Outcome::Broken) {
-        out.push_str(&format!("\n## {}\n", step.name));
-        for (word, said) in advice(step) {
-            out.push_str(&format!("\n**{word}**: {}\n", cell(&said)));
-        }
-    }
     out
 }
 

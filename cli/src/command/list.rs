@@ -26,18 +26,12 @@ pub(crate) struct Options {
     kind: Kind,
     /// Only names that contain this, or match it where it has stars (`peer:*`)
     pattern: Option<String>,
-    /// Runs of this command
-    #[arg(long, value_name = "COMMAND")]
-    command: Option<String>,
     /// Runs with this subject; stars are allowed in all of these
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
     /// Runs on this topology
     #[arg(long, value_name = "TOPOLOGY")]
     topology: Option<String>,
-    /// Runs of this machine
-    #[arg(long, value_name = "HOST")]
-    host: Option<String>,
     /// Runs with this outcome
     #[arg(long, value_name = "OUTCOME",
           value_parser = ["as-expected", "not-as-expected", "unknown", "nothing-expected", "damaged"])]
@@ -53,8 +47,8 @@ pub(crate) struct Options {
 impl Options {
     /// Whether a filter is given that only runs have.
     fn filters_runs(&self) -> bool {
-        let words = [&self.command, &self.subject, &self.topology, &self.host];
-        words.into_iter().any(Option::is_some)
+        self.subject.is_some()
+            || self.topology.is_some()
             || self.outcome.is_some()
             || self.since.is_some()
             || self.newest.is_some()
@@ -133,7 +127,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     if options.filters_runs() {
         return Err(exit::usage(
-            "--command, --subject, --topology, --host, --outcome, --since and --newest filter runs only",
+            "--subject, --topology, --outcome, --since and --newest filter runs only",
         ));
     }
     let mut items: Vec<Item> = match options.kind {
@@ -199,16 +193,12 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut items: Vec<RunItem> = listings
         .into_iter()
         .filter(|listing| {
-            let one = |wanted: &Option<String>, value: &str| {
-                wanted.as_ref().is_none_or(|wanted| matches(wanted, value))
-            };
             let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
-                wanted.is_none() || values.iter().any(|value| one(wanted, value))
+                let is_like = |wanted: &String| values.iter().any(|value| matches(wanted, value));
+                wanted.as_ref().is_none_or(is_like)
             };
             let since = options.since.as_deref().unwrap_or_default();
             is_like(&listing.name, options.pattern.as_deref())
-                && one(&options.command, &listing.command)
-                && one(&options.host, &listing.host)
                 && any(&options.subject, &listing.subjects)
                 && any(&options.topology, &listing.topologies)
                 && listing.started_at.as_str() >= since

@@ -165,14 +165,6 @@ impl Escaper for Escape {
     }
 }
 
-/// `text` as words of a Markdown document, which are neither markup nor the end of a cell.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    // Memory takes all.
-    let _ = Escape.write_escaped_str(&mut out, text);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

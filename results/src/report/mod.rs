@@ -25,7 +25,6 @@ pub(crate) use cells::{again, behind, is_void, machine, question};
 pub use cells::{printable_json, printable_lines, printable_message};
 pub use cells::{rates, shell_line as command_line};
 pub use index::index;
-pub use markdown::escaped as markdown_text;
 
 use crate::answer::{answer, lost};
 use crate::audit::AuditDocument;
