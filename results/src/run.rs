@@ -657,6 +657,17 @@ impl BenchRow {
         lock(&self.subject, self.measures.load.kind.as_deref())
     }
 
+    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after a while.
+    pub(crate) fn is_woken(&self) -> bool {
+        let polls = ["exec:", "baseline:", "broken:"].iter();
+        let polls = polls.chain(&["lock-core:spin"]);
+        let spins = self.measures.load.kind.as_deref() == Some("spin");
+        !spins
+            && !polls
+                .into_iter()
+                .any(|prefix| self.subject.starts_with(prefix))
+    }
+
     /// The round trip that a proxy was to add; `None` where it added none.
     pub(crate) fn added_rtt_ns(&self) -> Option<u64> {
         self.measures.load.added_rtt_ns.filter(|ns| *ns > 0)

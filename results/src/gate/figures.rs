@@ -4,7 +4,8 @@ use itertools::Itertools;
 
 use super::{Found, Measured};
 use crate::figure::{
-    Figure, LATENCIES, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
+    Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit,
+    point,
 };
 use crate::run::{BenchRow, Estimate, ScenarioResult};
 use crate::units;
@@ -150,6 +151,11 @@ impl Value {
     /// What a row or a scenario has of it.
     pub(super) fn of(&self, place: &Measured<'_>) -> Found {
         match (self, place) {
+            (Self::OfRow(figure), Measured::Row(row))
+                if figure.name == LOST_WAKEUPS.name && !row.is_woken() =>
+            {
+                Found::NotApplicable("nobody wakes the waiters of a lock that polls")
+            }
             (Self::OfRow(figure), Measured::Row(row)) => found((figure.of)(row)),
             // Where a lock never recovered from a fault there is no figure, and that is no reason to pass.
             (Self::OfScenario(figure), Measured::Scenario(result)) => match (figure.of)(result) {

@@ -130,6 +130,8 @@ impl fmt::Display for Measured<'_> {
 pub(crate) enum Found {
     /// The place has no such thing, and is not asked.
     Nothing,
+    /// It cannot have it, whatever it does: why.
+    NotApplicable(&'static str),
     /// It should have it, and has not: why.
     Missing(String),
     /// A figure.
@@ -167,11 +169,17 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
     let places = run.rows.iter().map(Measured::Row);
     let places = places.chain(run.scenarios.iter().map(Measured::Scenario));
     let mut parts = Vec::new();
+    let mut not_applicable = None;
     let asked = |place: &Measured<'_>| condition.filters.iter().all(|filter| filter.passes(place));
     for place in places.filter(asked) {
         let found = condition.value.of(&place);
-        if matches!(found, Found::Nothing) {
-            continue;
+        match found {
+            Found::Nothing => continue,
+            Found::NotApplicable(why) => {
+                not_applicable = Some(why);
+                continue;
+            }
+            _ => {}
         }
         let mut part = judge_part(condition, &place, found, &of_base);
         if run.partial && part.outcome == Outcome::Passed {
@@ -183,10 +191,14 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
     let worst = parts.iter().map(|part| part.outcome).max();
     Judged {
         condition: condition.text.clone(),
-        outcome: worst.unwrap_or(Outcome::Unknown),
-        why: match worst {
-            None => "no row and no scenario of the run has it".to_owned(),
-            Some(_) => String::new(),
+        outcome: worst.unwrap_or(match not_applicable {
+            Some(_) => Outcome::Passed,
+            None => Outcome::Unknown,
+        }),
+        why: match (worst, not_applicable) {
+            (None, Some(why)) => format!("not applicable: {why}"),
+            (None, None) => "no row and no scenario of the run has it".to_owned(),
+            (Some(_), _) => String::new(),
         },
         parts,
     }
@@ -212,7 +224,7 @@ fn judge_part<'a>(
         why: String::new(),
     };
     let figure = match found {
-        Found::Nothing => return part,
+        Found::Nothing | Found::NotApplicable(_) => return part,
         Found::Missing(why) => return Part { why, ..part },
         Found::Word(found) => {
             let outcome = judge_word(condition, &found);

@@ -164,6 +164,26 @@ fn every_error_has_its_place_and_a_remedy() {
 }
 
 #[test]
+fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
+    let with = |subject| {
+        let mut row = row(subject, 100.0, Some(3));
+        row.measures.passing = Some(crate::measures::Passing {
+            lost_wakeups: 3,
+            ..Default::default()
+        });
+        row
+    };
+    let polls = with("exec:./driver.py");
+    let none = "lost_wakeups == 0";
+    assert_eq!(
+        outcome(&run(vec![polls.clone()]), None, none),
+        Outcome::Passed
+    );
+    let beside = run(vec![polls, with("lock-core:plain")]);
+    assert_eq!(outcome(&beside, None, none), Outcome::Failed);
+}
+
+#[test]
 fn a_budget_file_gives_all_its_errors_with_their_lines() {
     let good = parse_budget("# CI\n\np99(acquire) < 5ms  # fast\ncontract == clean\n");
     let good = good.expect("two conditions");

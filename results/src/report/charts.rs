@@ -97,7 +97,9 @@ const CHARTS_MAX: usize = 6;
 
 fn throughput_of<'a>(rows: impl Iterator<Item = &'a BenchRow>, title: &str) -> Chart {
     let finite = |figure: &Estimate| figure.median.is_finite();
+    // What may not be quoted is no bar beside what may.
     let rows: Vec<_> = rows
+        .filter(|row| row.valid)
         .map(|row| of(row, Some(row.cycles_per_s).filter(finite)))
         .collect();
     svg::bars(title, "acquire and release pairs per second", &rows)
