@@ -8,7 +8,7 @@ use std::time::Duration;
 use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, InherentCause, Judged};
-use results::run::ScenarioResult;
+use results::run::{FaultSpan, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
@@ -316,10 +316,30 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     };
     let is_told = result.tells_holder != Some(false);
     let is_renewed = scenario.lock.lease.is_none();
+    let follows = |after: &str| {
+        let classes = ["contract", "belief"].into_iter().filter_map(of);
+        let mut anomalies = classes.flat_map(|(_, verdict)| &verdict.anomalies);
+        anomalies.any(|anomaly| anomaly.after == after)
+    };
+    let died = |fault: &FaultSpan| {
+        let mut targets = fault.targets.iter();
+        fault.fault == "kill" && targets.any(|target| target.starts_with('c'))
+    };
     if of("confirmed").is_some() {
         "the servers confirm two holders at once"
+    } else if follows("late-release") {
+        "its late release frees another's lock"
+    } else if follows("late-extend") {
+        "it extends another's lock"
     } else if of("belief").or(of("contract")).is_some() && is_renewed && !is_told {
-        "its holder is not told"
+        match (
+            scenario.faults.is_empty(),
+            scenario.load.outlives.is_empty(),
+        ) {
+            (true, _) => "it does not renew, and its holder is not told",
+            (false, false) => "its renewal ends at an error, and its holder is not told",
+            (false, true) => "its holder is not told",
+        }
     } else if of("contract").is_some() {
         match shows("contract", "late-grant") && !shows("contract", "overlap") {
             true => "it grants what has run out already",
@@ -339,6 +359,9 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     } else if of("liveness").is_some() {
         match shows("liveness", "no-return") {
             true => "a call never returns",
+            false if shows("liveness", "stuck") && result.faults.iter().any(died) => {
+                "what a dead client took is not free when its lease is over"
+            }
             false if shows("liveness", "stuck") => "a free lock is refused",
             false => "its queue is not served in order",
         }
@@ -506,7 +529,7 @@ mod tests {
     use super::*;
     use crate::builtin;
     use results::over_time::OverTime;
-    use results::run::{FaultRecovery, FaultSpan};
+    use results::run::FaultRecovery;
     use results::verdict::Verdicts;
 
     fn scenario(name: &str) -> Scenario {

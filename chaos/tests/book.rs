@@ -11,7 +11,7 @@ use chaos::scenario::Scenario;
 use results::run::{Run, ScenarioResult};
 use results::store;
 use results::units;
-use results::verdict::State;
+use results::verdict::{CLASSES, State};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -64,9 +64,42 @@ fn page() -> String {
         ),
     ] {
         let _ = write!(out, "\n## {title}\n\n{about}");
+        if title == "Locks and configurations" {
+            out.push_str(&convictions(&builtins));
+        }
         for builtin in builtins {
             out.push_str(&entry(builtin, &runs));
         }
+    }
+    out
+}
+
+/// Which lock each scenario must convict; `chaos/tests/controls.rs` runs them.
+fn convictions(builtins: &[&Builtin]) -> String {
+    let mut out = String::from(
+        "A scenario that convicts nobody shows nothing. Each must convict this lock of one of these verdicts; one that expects a violation, its \
+         own lock.\n\n| scenario | must convict | of |\n|---|---|---|\n",
+    );
+    for builtin in builtins {
+        let scenario = Scenario::parse(builtin.path, builtin.text).expect("a good scenario");
+        let harmed = |(_, word): &(&String, &String)| *word != "clean";
+        let mut expected: Vec<_> = scenario.expect.iter().collect();
+        expected.retain(|(class, _)| CLASSES.contains(&class.as_str()));
+        let control = &scenario.audit.control;
+        let lock = match control.as_str() {
+            "" if expected.iter().any(harmed) => {
+                expected.retain(harmed);
+                scenario.lock.subject.as_str()
+            }
+            "" => "none is known",
+            control => {
+                expected.retain(|one| !harmed(one));
+                control
+            }
+        };
+        let of: Vec<&str> = expected.iter().map(|(class, _)| class.as_str()).collect();
+        let name = builtin.name;
+        let _ = writeln!(out, "| [{name}](#{name}) | {lock} | {} |", of.join(", "));
     }
     out
 }

@@ -49,8 +49,8 @@ fn json(dir: &Path, args: &[&str]) -> (i32, Value, String) {
     (code(&output), json, said)
 }
 
-/// Audits the locks of a mode on a scenario that the suite `quick` has: each is broken, since its holder is not told.
-fn convicted(mode: &str, scenario: &str) {
+/// Audits the locks of a mode on a scenario that the suite `quick` has: each is broken by this.
+fn convicted(mode: &str, scenario: &str, class: &str, defect: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let locks: Vec<String> = home_made(mode)
         .iter()
@@ -70,19 +70,69 @@ fn convicted(mode: &str, scenario: &str) {
     for subject in json["subjects"].as_array().expect("subjects") {
         let found = &subject["scenarios"][0];
         assert_eq!(found["outcome"], "broken", "{found:#}");
-        assert_eq!(found["defect"], "its holder is not told", "{found:#}");
-        assert_eq!(found["verdicts"]["belief"], "violated", "{found:#}");
+        assert_eq!(found["defect"], defect, "{found:#}");
+        assert_eq!(found["verdicts"][class], "violated", "{found:#}");
     }
 }
 
 #[test]
 fn a_renewer_that_ends_at_its_first_error_is_convicted_in_each_language() {
-    convicted("renewer-dies", "renewed-through-an-outage");
+    convicted(
+        "renewer-dies",
+        "renewed-through-an-outage",
+        "belief",
+        "its renewal ends at an error, and its holder is not told",
+    );
+}
+
+#[test]
+fn a_release_in_two_steps_is_convicted_in_each_language() {
+    convicted(
+        "get-compare-del",
+        "release-over-a-slow-line",
+        "belief",
+        "its late release frees another's lock",
+    );
+}
+
+#[test]
+fn a_release_that_asks_for_no_owner_is_convicted_in_each_language() {
+    convicted(
+        "release-without-owner-check",
+        "short-lease",
+        "belief",
+        "its late release frees another's lock",
+    );
+}
+
+#[test]
+fn an_extend_that_asks_for_no_owner_is_convicted_in_each_language() {
+    convicted(
+        "renew-without-owner-check",
+        "extend-past-a-pause",
+        "contract",
+        "it extends another's lock",
+    );
+}
+
+#[test]
+fn a_lock_in_two_commands_is_convicted_in_each_language() {
+    convicted(
+        "setnx-expire",
+        "killed-while-acquiring",
+        "liveness",
+        "what a dead client took is not free when its lease is over",
+    );
 }
 
 #[test]
 fn a_lock_that_says_that_it_renews_and_does_not_is_convicted_in_each_language() {
-    convicted("never-renews", "watchdog-keeps");
+    convicted(
+        "never-renews",
+        "watchdog-keeps",
+        "belief",
+        "it does not renew, and its holder is not told",
+    );
 }
 
 #[test]

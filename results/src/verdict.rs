@@ -63,6 +63,9 @@ pub struct Anomaly {
     /// The grants involved, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
+    /// What a holder did before that explains it: `late-release`, `late-extend`; empty where nothing does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
     /// One sentence for a person, with clients and times.
     pub proof: String,
 }

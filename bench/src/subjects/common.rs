@@ -171,6 +171,8 @@ pub(super) struct ByHand {
     pub(super) masters: bool,
     /// Looks the names of its target up when it is connected, and never again.
     pub(super) resolves_once: bool,
+    /// Says that a grant waits for replicas where that is asked of it.
+    pub(super) says_durable: bool,
     /// Makes a client.
     pub(super) client: Box<dyn Fn(Own) -> Box<dyn LockClient> + Send + Sync>,
 }
@@ -206,7 +208,7 @@ impl ByHand {
             (false, true) => {
                 format!("{name} takes several independent masters: a redlock:// target")
             }
-            _ if !matches!(to.durability.as_str(), "" | "none") => {
+            _ if !self.says_durable && !matches!(to.durability.as_str(), "" | "none") => {
                 return Err(SubjectError::NotApplicable(format!(
                     "{name} does not wait for replicas: durability `{}` cannot be asked of it",
                     to.durability

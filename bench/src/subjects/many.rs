@@ -36,6 +36,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
             kinds,
             masters: false,
             resolves_once: false,
+            says_durable: false,
             client: Box::new(move |own| {
                 Box::new(ManyClient {
                     flaw,

@@ -19,6 +19,7 @@ use super::{
     steps::Steps,
 };
 use crate::{
+    abilities::Abilities,
     links::{Trouble, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
@@ -31,6 +32,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         kinds: recipe.kinds,
         masters: false,
         resolves_once: recipe.resolves_once,
+        says_durable: recipe.take == Take::ThenWait,
         client: Box::new(move |own| {
             Box::new(NaiveClient {
                 steps: Arc::new(Steps::new(recipe, own)),
@@ -385,6 +387,14 @@ impl LockClient for NaiveClient {
 
     fn watchdog(&self) -> Option<Duration> {
         Some(self.steps.own.lease)
+    }
+
+    fn abilities(&self) -> Abilities {
+        let durable = self.recipe().take == Take::ThenWait;
+        Abilities {
+            features: Some(Vec::from_iter(durable.then(|| "durability".to_owned()))),
+            ..Abilities::default()
+        }
     }
 
     /// One that never renews is held to what it was asked for: to keep the lock, or to say that it is lost.

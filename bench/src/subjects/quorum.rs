@@ -28,8 +28,8 @@ const NEXT_TRY: Duration = Duration::from_millis(200);
 pub(super) struct Recipe {
     name: &'static str,
     about: &'static str,
-    /// Half of the servers are enough, instead of more than half.
-    half: bool,
+    /// How many servers are enough.
+    enough: Enough,
     /// Whether a lock that took longer than its lease to get is given back.
     checks_validity: bool,
     /// What the lease is said to count from is the reply's time, not the request's.
@@ -40,11 +40,19 @@ pub(super) struct Recipe {
     counts_names: bool,
 }
 
+/// How many of the servers must have granted.
+#[derive(Debug, Clone, Copy)]
+enum Enough {
+    Majority,
+    Half,
+    One,
+}
+
 /// The algorithm as it should be; each of the others differs from it in what it names.
 const RIGHT: Recipe = Recipe {
     name: "",
     about: "",
-    half: false,
+    enough: Enough::Majority,
     checks_validity: true,
     from_reply: false,
     hoards: false,
@@ -57,7 +65,14 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:quorum-half",
         about: "a quorum lock that is content with half of the masters; use four of them",
-        half: true,
+        enough: Enough::Half,
+        ..RIGHT
+    },
+    // No fault is needed: each of two callers at once finds a master that is free.
+    Recipe {
+        name: "broken:quorum-of-one",
+        about: "a quorum lock that is content with one master",
+        enough: Enough::One,
         ..RIGHT
     },
     // With slow replies the leases on the servers are over before the majority is known.
@@ -92,6 +107,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         kinds: &["redlock"],
         masters: true,
         resolves_once: false,
+        says_durable: false,
         client: Box::new(move |own| {
             Box::new(QuorumClient {
                 recipe,
@@ -115,9 +131,10 @@ struct QuorumClient {
 impl QuorumClient {
     fn needed(&self) -> usize {
         let servers = self.own.links.endpoints().len();
-        match self.recipe.half {
-            true => servers.div_ceil(2),
-            false => servers / 2 + 1,
+        match self.recipe.enough {
+            Enough::Majority => servers / 2 + 1,
+            Enough::Half => servers.div_ceil(2),
+            Enough::One => 1,
         }
     }
 

@@ -210,6 +210,7 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
         from_ns: limit_ns,
         to_ns: grant.told_ns,
         grants: vec![record.name_of(grant).to_owned()],
+        after: String::new(),
         proof: format!(
             "{} was granted at {}, {from}: its lease{wait} had run out at {}, and its client was not paused in between",
             described(record, grant),

@@ -118,6 +118,7 @@ impl<'a> Resource<'a> {
             from_ns: last.t_ns,
             to_ns: write.t_ns,
             grants: names(record, [last.name, write.name]),
+            after: String::new(),
             proof: format!(
                 "{} wrote {left} at {}; {} had read {read}, and overwrote it with {} at {}",
                 who(record, last),
@@ -145,6 +146,7 @@ impl<'a> Resource<'a> {
                 from_ns: before.t_ns,
                 to_ns: write.t_ns,
                 grants: names(record, [before.name, write.name]),
+                after: String::new(),
                 proof: format!(
                     "the write of {} with token {token} was accepted at {}, after one of {} with token {greatest} at {}",
                     who(record, write),
@@ -246,6 +248,7 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
             from_ns: before.returned_ns,
             to_ns: grant.returned_ns,
             grants: names(record, [before.name, grant.name]),
+            after: String::new(),
             proof: format!(
                 "{} was granted with token {greatest} at {}; {} asked after that, at {}, and got token {token}, which is not greater",
                 described(record, before),

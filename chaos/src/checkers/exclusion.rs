@@ -12,7 +12,7 @@ use results::verdict::Anomaly;
 
 use super::Finding;
 use super::clocks::certain;
-use super::holds::{Grant, Record};
+use super::holds::{Ending, Grant, Record, StepKind};
 
 /// Nanoseconds as milliseconds, to the microsecond.
 pub(crate) fn ms(t_ns: u64) -> String {
@@ -126,10 +126,12 @@ impl Class<'_> {
         if there != overlap.later {
             proof = format!("{proof}, and {}", holder(overlap.later));
         }
+        let (after, how) = after(record, there, &overlap);
         Anomaly {
             what: "overlap".to_owned(),
+            after: after.to_owned(),
             proof: format!(
-                "{proof}: together for {} from {}",
+                "{proof}: together for {} from {}{how}",
                 ms(overlap.to_ns - overlap.from_ns),
                 ms(overlap.from_ns)
             ),
@@ -140,6 +142,53 @@ impl Class<'_> {
                 .into_iter()
                 .filter_map(name)
                 .collect(),
+        }
+    }
+}
+
+/// What a holder did that explains an overlap, as a word and for a sentence; both are empty where nothing does.
+///
+/// 1. The earlier of the two extended the lock, and was told that it worked, when the later one had it.
+/// 2. A third one released the lock after its lease and beside the earlier one's, and the later one got it when not three quarters of the
+///    earlier one's lease can have passed.
+fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, String) {
+    let grant = |index: u32| record.grants.get(index as usize);
+    let (Some(earlier), Some(later)) = (grant(earlier), grant(overlap.later)) else {
+        return ("", String::new());
+    };
+    let late_extend = record.steps(earlier).find(|step| {
+        let while_another_has_it = (later.returned_ns..=overlap.to_ns).contains(&step.called_ns);
+        step.kind != StepKind::Release && step.ending == Ending::Ok && while_another_has_it
+    });
+    if let Some(step) = late_extend {
+        let (who, at) = (record.name_of(earlier), ms(step.called_ns));
+        return (
+            "late-extend",
+            format!("; {who} extended it at {at} though it was another's"),
+        );
+    }
+    let Some(lease_ns) = record.ask_of(earlier).lease_ns() else {
+        return ("", String::new());
+    };
+    let is_early = later.returned_ns < earlier.returned_ns.saturating_add(lease_ns / 4 * 3);
+    let late_release = record.held(overlap.lock as usize).find_map(|(_, third)| {
+        let lease_ns = record.ask_of(third).lease_ns()?;
+        let lapsed_ns = record.lease_from_ns(third).saturating_add(lease_ns);
+        let is_before = third.returned_ns <= earlier.returned_ns && third.owner != earlier.owner;
+        let release = record.releases(third).find(|release| {
+            let until_ns = release.returned_ns.unwrap_or(u64::MAX);
+            release.called_ns <= later.returned_ns && until_ns >= earlier.returned_ns
+        })?;
+        (is_before && lapsed_ns <= earlier.returned_ns).then_some((third, release.called_ns))
+    });
+    match late_release.filter(|_| is_early) {
+        None => ("", String::new()),
+        Some((third, called_ns)) => {
+            let (who, at) = (record.name_of(third), ms(called_ns));
+            let how = format!(
+                "; {who}, whose lease had run out, was released from {at} on, when it was another's"
+            );
+            ("late-release", how)
         }
     }
 }

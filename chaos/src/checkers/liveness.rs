@@ -160,6 +160,7 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
                 from_ns,
                 to_ns: over_ns,
                 grants: Vec::new(),
+                after: String::new(),
                 proof: format!(
                     "a call that never returns: {what} of {owner}, called at {}, was due by {} and had no answer {} later, with all faults healed and its client alive",
                     ms(called_ns),
@@ -452,6 +453,7 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
             .iter()
             .map(|(_, grant)| record.name_of(grant).to_owned())
             .collect(),
+        after: String::new(),
         proof: format!(
             "free by every answer given since {}, it was asked for by {} for {} in sum from {} to {}, and nobody was granted{}",
             ms(free_ns),

@@ -128,6 +128,7 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &
                 .take(20)
                 .map(|grant| record.name_of(grant).to_owned())
                 .collect(),
+            after: String::new(),
             proof: format!(
                 "{} waited in a {} lock from {}; {} asked at {} and was granted at {} before it, {} grants in all",
                 record.owners.get(waiter.owner),

@@ -62,6 +62,8 @@ pub struct Audit {
     pub suite: Suite,
     /// A sound lock, tried in the same run where another one comes out violated. Default: the scenario's own.
     pub twin: String,
+    /// A broken lock that the scenario must convict: of what it expects to be clean, something is violated by this lock. Default: none is known.
+    pub control: String,
     /// Features that a lock must list, or there is nothing to try, since a request cannot be made without them: `durability`, `extend` …
     pub needs: Vec<String>,
 }

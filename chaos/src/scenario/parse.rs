@@ -195,10 +195,12 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
 }
 
 fn audit(section: Section<'_>, audit: &Audit, expect: &ExpectTable) {
-    if !audit.twin.is_empty()
-        && let Err(error) = bench::subjects::find(&audit.twin)
-    {
-        section.complain("twin", format!("`twin`: {error}"));
+    for (key, name) in [("twin", &audit.twin), ("control", &audit.control)] {
+        if !name.is_empty()
+            && let Err(error) = bench::subjects::find(name)
+        {
+            section.complain(key, format!("`{key}`: {error}"));
+        }
     }
     let some = section.get("inherent").is_none() || !audit.inherent.trim().is_empty();
     require(section, "inherent", some, "a sentence, not empty");

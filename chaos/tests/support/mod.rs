@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bench::exec::ExecSubject;
 use chaos::plan::Plan;
-use chaos::run::{RunOptions, ScenarioRun, run_scenario};
+use chaos::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use chaos::scenario::Scenario;
 use cluster_config::Process;
 
@@ -75,13 +75,19 @@ async fn run_on(
     text: &str,
     seed: u64,
 ) -> (ScenarioRun, tempfile::TempDir) {
-    let plan = plan(text, seed);
+    let ran = run_plan(subject, &plan(text, seed)).await;
+    ran.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a plan in a directory of its own.
+pub(crate) async fn run_plan(
+    subject: Arc<ExecSubject>,
+    plan: &Plan,
+) -> Result<(ScenarioRun, tempfile::TempDir), RunError> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let options = RunOptions::new(dir.path().join("run"), subject, Arc::new(Process));
-    let run = run_scenario(&plan, &options)
-        .await
-        .unwrap_or_else(|error| panic!("{error}"));
-    (run, dir)
+    let run = run_scenario(plan, &options).await?;
+    Ok((run, dir))
 }
 
 /// What to print when a run did not come out as it should.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, NOTICE_MAX_MS, SHORT_MS, SLACK, Trial,
-    WATCHDOG_MAX_MS, expect, grant_of, granted, not_asked, shown,
+    WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, not_asked, shown,
 };
 use crate::protocol::{self, error_text};
 
@@ -132,7 +132,11 @@ impl Trial<'_> {
             format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
         self.taken_or(&reply, &free)?;
         self.release_of(A, &grant).await?;
-        Ok(format!("held after {} ms of {ms}", long.as_millis()))
+        let heeds = match ms > WATCHDOG_MS {
+            true => format!("; the wish for {WATCHDOG_MS} ms by options.watchdog_ms is not heeded"),
+            false => String::new(),
+        };
+        Ok(format!("held after {} ms of {ms}{heeds}", long.as_millis()))
     }
 
     pub(super) async fn loss(&mut self) -> MaybeFound {
