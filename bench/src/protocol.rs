@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use lock_core::{Target, TopologyKind};
+use results::limits;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value, json};
 use serde_with::skip_serializing_none;
 
@@ -265,11 +267,24 @@ pub(crate) fn shape(target: &str) -> Option<&'static str> {
     })
 }
 
+/// A grant's name, which is kept for as long as it is held, and is in every line about it.
+fn grant_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    match name.len() > limits::GRANT {
+        true => Err(D::Error::custom(format!(
+            "a grant's name has at most {} bytes",
+            limits::GRANT
+        ))),
+        false => Ok(name),
+    }
+}
+
 /// `ok` to an acquire.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Granted {
     /// Its name, never used again in this process.
+    #[serde(deserialize_with = "grant_name")]
     pub(crate) grant: String,
     /// The fencing token.
     pub(crate) token: Option<u64>,

@@ -11,8 +11,12 @@ use nix::sys::signal::Signal;
 use support::{Server, code, free_port, locklab, run, signal, stderr};
 
 fn ask(address: &str, request: &str) -> String {
+    ask_as(address, request, &format!("Host: {address}"))
+}
+
+fn ask_as(address: &str, request: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("{request} HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -48,6 +52,23 @@ fn a_proxy_of_the_configuration_file_carries_redis_until_ctrl_c() {
     let address = address.trim_end();
     assert!(ask(address, "GET /version").contains("\"version\":\"2.12.0\""));
     assert!(ask(address, "GET /proxies/redis").contains(&format!("127.0.0.1:{port}")));
+    // A page in a browser may be led here by a name of its own.
+    for header in [
+        "Host: evil.example",
+        "Host: localhost\r\nOrigin: https://evil.example",
+        "Host: localhost\r\nOrigin: null",
+        "Host: localhost\r\nSec-Fetch-Site: cross-site",
+    ] {
+        let answer = ask_as(address, "GET /proxies", header);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{header}: {answer}");
+    }
+    for header in [
+        "Host: localhost:1",
+        "Host: [::1]\r\nOrigin: http://127.0.0.1:1\r\nSec-Fetch-Site: same-origin",
+    ] {
+        let answer = ask_as(address, "GET /proxies", header);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{header}: {answer}");
+    }
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.write_all(b"PING\r\n").unwrap();
     let mut pong = [0; 7];

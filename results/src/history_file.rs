@@ -10,11 +10,11 @@
 mod compress;
 mod frames;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use crate::history::{History, HistoryError, Line, Reader};
+use crate::limits;
 use crate::store::HISTORY_FILE;
 pub use compress::compress_above;
 use frames::{Broken, Frames};
@@ -114,7 +114,7 @@ pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>,
         path: path.to_owned(),
         source,
     };
-    let mut file = BufReader::new(File::open(path).map_err(io)?);
+    let mut file = BufReader::new(limits::open(path).map_err(io)?);
     let mut head = Vec::new();
     let mut begin = file.by_ref().take(MAGIC.len() as u64);
     begin.read_to_end(&mut head).map_err(io)?;
@@ -144,7 +144,7 @@ fn lines(
     let mut cut = false;
     loop {
         line.clear();
-        match source.read_until(b'\n', &mut line) {
+        match limits::read_line(&mut source, &mut line) {
             Ok(0) => break,
             Ok(length) => good_bytes += length as u64,
             Err(source) => {

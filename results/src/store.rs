@@ -17,9 +17,9 @@ use serde::Deserialize;
 use crate::answer;
 use crate::atomic;
 pub use crate::atomic::write as write_whole;
-use crate::nearest;
 use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
 use crate::units::enclosed;
+use crate::{limits, nearest};
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -287,7 +287,7 @@ impl RunStore {
 /// The run in a directory.
 pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     let path = directory.join(RUN_FILE);
-    let bytes = match fs::read(&path) {
+    let bytes = match limits::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
             return Err(StoreError::NotARun {

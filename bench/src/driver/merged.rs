@@ -1,8 +1,10 @@
 //! The rounds that generators of one load wrote down, read side by side and made into the rows of one run. Histograms are summed before any
 //! quantile is taken, and no more than one round of each generator is in memory.
 
+use std::fmt;
 use std::io::BufRead;
 
+use results::limits;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -98,9 +100,10 @@ impl Part {
 
 /// The next whole line; one without an end was being written when its generator was killed.
 fn next_line(name: &str, lines: &mut dyn BufRead) -> Result<Option<String>, PartsError> {
-    let mut text = String::new();
-    let read = lines.read_line(&mut text);
-    read.map_err(|error| PartsError::Bad(name.to_owned(), error.to_string()))?;
+    let mut text = Vec::new();
+    let read = limits::read_line(&mut &mut *lines, &mut text).map(|_| String::from_utf8(text));
+    let bad = |why: &dyn fmt::Display| PartsError::Bad(name.to_owned(), why.to_string());
+    let text = read.map_err(|why| bad(&why))?.map_err(|why| bad(&why))?;
     Ok(text.ends_with('\n').then_some(text))
 }
 

@@ -112,10 +112,9 @@ impl Subject for ExecSubject {
 
 /// The end of a driver's log, for messages; empty if there is none.
 fn log_tail(log: Option<&PathBuf>) -> String {
-    const TAIL: usize = 600;
+    const TAIL: u64 = 600;
     let tail = |path: &PathBuf| {
-        let bytes = std::fs::read(path).ok()?;
-        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        let text = results::limits::tail(path, TAIL).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| format!("; its log {} ends: {text}", path.display()))
     };

@@ -14,13 +14,11 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
+use results::limits::DRIVER_LINE;
 use tokio::{process::ChildStdout, sync::mpsc};
 
-/// A longer line is no reply: it would only fill our memory.
-const LONGEST: usize = 1 << 20;
-
 /// Lines that may wait to be understood; then the driver has to wait.
-const QUEUE: usize = 1024;
+const QUEUE: usize = 256;
 /// What is read at once: a pipe's whole buffer.
 const READ: usize = 64 * 1024;
 
@@ -127,7 +125,7 @@ fn read(
                 }
             }
         }
-        if partial.len() > LONGEST {
+        if partial.len() > DRIVER_LINE {
             return Err(LineError::TooLong(text(&partial[..200])));
         }
     }

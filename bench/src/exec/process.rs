@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use results::secrets;
+use results::{limits, secrets};
 use tokio::{
     process::{Child, ChildStdin, Command},
     sync::oneshot,
@@ -40,7 +40,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
                 let _ = std::fs::create_dir_all(dir);
             }
             let log = OpenOptions::new().create(true).append(true).open(path);
-            log.and_then(|log| without_passwords(log, done))
+            log.and_then(|log| to_log(log, done))
                 .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
         }
     };
@@ -89,13 +89,11 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
 /// The longest piece of a log that is looked through as one.
 const PIECE: u64 = 64 * 1024;
 
-/// Where a driver's standard error goes: to its log, past whatever this process knows as a password.
-fn without_passwords(mut log: File, done: oneshot::Sender<()>) -> io::Result<Stdio> {
-    if !secrets::are_known() {
-        return Ok(log.into());
-    }
+/// Where a driver's standard error goes: to its log as far as that has room, past whatever this process knows as a password.
+fn to_log(mut log: File, done: oneshot::Sender<()>) -> io::Result<Stdio> {
     let (reader, writer) = io::pipe()?;
     let mut lines = BufReader::new(reader);
+    let mut room = limits::LOG.saturating_sub(log.metadata()?.len());
     let copy = move || {
         let mut line = Vec::new();
         while lines
@@ -104,9 +102,19 @@ fn without_passwords(mut log: File, done: oneshot::Sender<()>) -> io::Result<Std
             .read_until(b'\n', &mut line)
             .is_ok_and(|length| length > 0)
         {
-            let text = String::from_utf8_lossy(&line);
-            // A log that cannot be written is read all the same, so that the driver does not stand still.
-            let _ = log.write_all(secrets::hide(&text).as_bytes());
+            // A log that is full or cannot be written is read all the same, so that the driver does not stand still.
+            if room > 0 {
+                let text = String::from_utf8_lossy(&line);
+                let _ = log.write_all(secrets::hide(&text).as_bytes());
+                room = room.saturating_sub(line.len() as u64);
+                if room == 0 {
+                    let _ = writeln!(
+                        log,
+                        "(the log ends here: it has {} MB, the limit)",
+                        limits::LOG >> 20
+                    );
+                }
+            }
             line.clear();
         }
         let _ = done.send(());

@@ -162,7 +162,7 @@ pub fn judge_whole(
         let words = format!("part {}", share.index);
         let own = left.iter().find(|(index, _)| *index == share.index);
         let history = own.and_then(|(_, own)| history_file::of_dir(own));
-        let end = own.and_then(|(_, own)| fs::read(own.join(PART_FILE)).ok());
+        let end = own.and_then(|(_, own)| results::limits::read(&own.join(PART_FILE)).ok());
         let end = end.and_then(|end| serde_json::from_slice::<Recorded>(&end).ok());
         let history = match (history, &end) {
             (Some(history), None) => {

@@ -217,7 +217,7 @@ fn finish(
 /// What an earlier audit found.
 fn base(path: &PathBuf) -> anyhow::Result<Vec<AuditedSubject>> {
     let wrong = |why: String| exit::input(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = results::limits::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     results::audit::subjects_of(&text).map_err(wrong)
 }
 

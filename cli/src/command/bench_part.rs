@@ -154,7 +154,7 @@ pub(super) fn merged(runs: &[Run], dirs: &[PathBuf]) -> anyhow::Result<BenchOutc
     let mut sources: Vec<Source> = Vec::new();
     for (run, dir) in runs.iter().zip(dirs) {
         // One that was killed before its first line has measured nothing.
-        if let Ok(file) = File::open(dir.join(ROUNDS_FILE)) {
+        if let Ok(file) = results::limits::open(&dir.join(ROUNDS_FILE)) {
             sources.push((run.run.clone(), Box::new(BufReader::new(file))));
         }
     }

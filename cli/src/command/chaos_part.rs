@@ -156,7 +156,7 @@ pub(super) fn merged(runs: &[Run], dirs: &[PathBuf], target: &Path) -> anyhow::R
     let mut common: Option<Plan> = None;
     let (mut left, mut of) = (Vec::new(), 1);
     for (run, dir) in runs.iter().zip(dirs) {
-        let text = std::fs::read_to_string(dir.join(PLAN_FILE));
+        let text = results::limits::read_to_string(&dir.join(PLAN_FILE));
         let (Some(part), Ok(text)) = (&run.part, text) else {
             continue;
         };

@@ -8,12 +8,15 @@ use chaos::checkers::{self, CheckOptions, CheckReport, Reader};
 use chaos::plan::Plan;
 use chaos::proof;
 use clap::Args;
+use nix::sys::resource::{Resource, getrlimit};
 use results::history::{History, Line};
 use results::history_file;
 use results::history_parts::Parts;
+use results::limits;
 use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, RUN_FILE, refuse_links};
 use results::verdict::{CLASSES, State, Verdict, Verdicts};
+use serde::Serialize;
 
 use super::plans::PLAN_FILE;
 use super::run::dir_of;
@@ -38,6 +41,9 @@ pub(crate) struct Options {
     no_floors: bool,
 }
 
+/// A history that needs less memory than this is judged without a word.
+const SAID_FROM_MB: u64 = 512;
+
 /// Where standard input is a file.
 const STDIN: &str = "/dev/stdin";
 
@@ -47,6 +53,14 @@ fn drift(text: &str) -> Result<f64, String> {
     share.filter(|share| *share < 1.0).ok_or_else(|| {
         crate::args::invalid("drift", text, "a share of the lease under 100%, such as 1%")
     })
+}
+
+/// What is printed with `--json`. Of many locks it is made only then.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    verdicts: &'a Verdicts,
+    locks: &'a BTreeMap<String, Verdicts>,
 }
 
 /// One history and what is known of it besides.
@@ -133,7 +147,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         })?;
         terminal.note(&format!("proofs: {}", dir.display()));
     }
-    let document = serde_json::json!({"schema": 1, "verdicts": verdicts, "locks": locks});
+    let document = Document {
+        schema: 1,
+        verdicts: &verdicts,
+        locks: &locks,
+    };
     terminal.answer(&document, || text(&verdicts, &locks))?;
     Ok(verdicts
         .iter()
@@ -168,16 +186,54 @@ fn join(mut all: Vec<Verdicts>) -> Verdicts {
     joined
 }
 
+/// Says how much memory a large history takes, before it is read.
+fn foretell(path: &Path, terminal: &Terminal) -> anyhow::Result<()> {
+    let bytes = path.metadata().map_or(0, |found| found.len());
+    let compressed = path.extension().is_some_and(|name| name == "zst");
+    // What was recorded is a twentieth of itself when it is compressed.
+    let text_mb = (bytes >> 20) * if compressed { 20 } else { 1 };
+    let needed_mb = 64 + 2 * text_mb;
+    if needed_mb < SAID_FROM_MB {
+        return Ok(());
+    }
+    let said = format!(
+        "{}: to judge {text_mb} MB of lines takes about {needed_mb} MB of memory, and 8 kB for each lock",
+        path.display()
+    );
+    let free = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = free
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let free_mb = free.and_then(|kb| kb.split_whitespace().next()?.parse::<u64>().ok());
+    let free_mb = free_mb.map_or(u64::MAX, |kb| kb >> 10);
+    let (limit, _) = getrlimit(Resource::RLIMIT_AS)?;
+    match needed_mb > free_mb.min(limit >> 20) {
+        true => Err(exit::missing(format!(
+            "{said}, and this machine has {} MB free",
+            free_mb.min(limit >> 20)
+        ))),
+        false => {
+            terminal.note(&said);
+            Ok(())
+        }
+    }
+}
+
 fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
     let path = &judged.history;
     // Lines are judged as they come, and only a proof needs them again; what can be read only once is kept.
-    let mut kept = Vec::new();
-    let once = judged.parts.is_none() && (!path.is_file() || path == Path::new(STDIN));
+    let (mut kept, mut lines) = (Vec::new(), 0);
+    foretell(path, terminal)?;
+    let mut once = judged.parts.is_none() && (!path.is_file() || path == Path::new(STDIN));
     let mut reader = Reader::default();
     let warning = judged.read(|line| {
         reader.line(&line);
-        if once {
-            kept.push(line);
+        lines += 1;
+        // More than that are lines without a proof.
+        once &= lines <= limits::PROOF_LINES;
+        match once {
+            true => kept.push(line),
+            false => kept = Vec::new(),
         }
     })?;
     if let Some(warning) = &warning {
@@ -197,8 +253,15 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
     let mut report = checkers::judge(record, &how);
     let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
     if report.verdicts.iter().any(is_violated) {
-        if !once {
-            judged.read(|line| kept.push(line))?;
+        if lines <= limits::PROOF_LINES {
+            if !once {
+                judged.read(|line| kept.push(line))?;
+            }
+        } else {
+            terminal.note(&format!(
+                "a history of {lines} lines is not kept in memory, so the proofs are pictures without lines; those of {} would be",
+                limits::PROOF_LINES
+            ));
         }
         let history = History {
             torn: warning.is_some(),
@@ -288,7 +351,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
 
 /// What the plan beside a history says of its servers; nothing without a plan.
 fn masters(dir: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(dir.join(PLAN_FILE)).unwrap_or_default();
+    let text = results::limits::read_to_string(&dir.join(PLAN_FILE)).unwrap_or_default();
     Plan::from_json(&text).map_or(Vec::new(), |plan| plan.masters())
 }
 

@@ -225,7 +225,7 @@ fn killed_at_once(runs: &mut Vec<Run>, dirs: &mut Vec<PathBuf>) -> Vec<String> {
 /// Whether the saved plans are the same where both are there: a scenario file may have been edited and kept its name.
 fn same_plan_files(runs: &[Run], dirs: &[PathBuf]) -> Result<(), String> {
     let plan = |dir: &Path, of: &str| -> Option<serde_json::Value> {
-        let bytes = std::fs::read(dir.join(of).join(PLAN_FILE)).ok()?;
+        let bytes = results::limits::read(&dir.join(of).join(PLAN_FILE)).ok()?;
         serde_json::from_slice(&bytes).ok()
     };
     let (base, base_dir) = (&runs[0], &dirs[0]);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bench::subject::Subject;
 use chaos::plan::Plan;
 use clap::Args;
+use results::limits;
 use results::run::ScenarioResult;
 use results::store::{RUN_FILE, refuse_links};
 use results::verdict::State;
@@ -160,7 +161,7 @@ pub(super) fn seal(path: &Path, text: &str) {
 /// Whether this machine made a plan with this text.
 fn is_sealed(path: &Path, text: &str) -> bool {
     let check = || {
-        let tag = fs::read(seal_of(path)).ok()?;
+        let tag = limits::read(&seal_of(path)).ok()?;
         hmac::verify(&key()?, text.as_bytes(), &tag).ok()
     };
     check().is_some()

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use chaos::builtin::SOAK;
 use chaos::scenario::Scenario;
 use clap::Args;
 use futures_util::StreamExt as _;
+use results::limits;
 use results::run::ScenarioResult;
 use serde::{Deserialize, Serialize};
 
@@ -170,19 +171,20 @@ fn words(result: &ScenarioResult) -> String {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Done>> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
+    let unread =
+        |error: std::io::Error| exit::input(format!("cannot read {}: {error}", path.display()));
+    let mut text = match limits::open(path) {
+        Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(exit::input(format!(
-                "cannot read {}: {error}",
-                path.display()
-            )));
-        }
+        Err(error) => return Err(unread(error)),
     };
-    let mut done = Vec::new();
-    for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
-        match serde_json::from_slice(line) {
+    let (mut done, mut line) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        if limits::read_line(&mut text, &mut line).map_err(unread)? == 0 {
+            break;
+        }
+        match serde_json::from_slice(&line) {
             Ok(one) => done.push(one),
             // The last line may be torn: then its seed is run again.
             Err(_) if !line.ends_with(b"\n") => {}
@@ -207,12 +209,14 @@ fn open(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(path);
     let file = file.map_err(problem)?;
-    let text = std::fs::read(path).map_err(problem)?;
+    let length = file.metadata().map_err(problem)?.len();
+    let text = limits::tail(path, limits::LINE).map_err(problem)?;
     // A torn line is no line: cut it off, so that the next one can be read. A whole file is left alone, since another process may be adding to it.
-    if text.last().is_some_and(|last| *last != b'\n') {
-        let end = text.iter().rposition(|byte| *byte == b'\n');
-        file.set_len(end.map_or(0, |at| at as u64 + 1))
-            .map_err(problem)?;
+    let torn = text
+        .rsplit_once('\n')
+        .map_or(text.as_str(), |(_, torn)| torn);
+    if !torn.is_empty() {
+        file.set_len(length - torn.len() as u64).map_err(problem)?;
     }
     Ok(file)
 }

@@ -4,6 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
+/// So many problems of a file are shown, and so many refused values are looked for.
+pub(super) const PROBLEMS_SHOWN: usize = 50;
+
 /// One thing wrong in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -26,11 +29,16 @@ pub struct FileErrors {
 
 impl fmt::Display for FileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = self.problems.iter().map(|problem| {
+        let shown = self.problems.iter().take(PROBLEMS_SHOWN);
+        let lines = shown.map(|problem| {
             let (line, column) = (problem.line, problem.column);
             format!("{}:{line}:{column}: {}", self.file, problem.message)
         });
-        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))?;
+        match self.problems.len().saturating_sub(PROBLEMS_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n{}: and {more} more", self.file),
+        }
     }
 }
 
@@ -64,12 +72,13 @@ impl<'a> Problems<'a> {
     pub fn into_errors(self, file: &str) -> FileErrors {
         let mut found = self.found.into_inner();
         found.sort_by_key(|(start, _)| *start);
+        let mut lines = Lines::of(self.text);
         FileErrors {
             file: file.to_owned(),
             problems: found
                 .into_iter()
                 .map(|(start, message)| {
-                    let (line, column) = position(self.text, start);
+                    let (line, column) = lines.position(start);
                     Problem {
                         line,
                         column,
@@ -81,17 +90,39 @@ impl<'a> Problems<'a> {
     }
 }
 
-fn position(text: &str, start: usize) -> (usize, usize) {
-    let mut start = start.min(text.len());
-    while !text.is_char_boundary(start) {
-        start -= 1;
+/// Places in a text, asked for from its beginning to its end, so that nothing is counted twice.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        Lines {
+            text,
+            at: 0,
+            line: 1,
+            column: 1,
+        }
     }
-    let before = &text[..start];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[line_start..].chars().count() + 1,
-    )
+
+    fn position(&mut self, start: usize) -> (usize, usize) {
+        let rest = self.text[self.at..].char_indices();
+        let start = start.saturating_sub(self.at);
+        for (offset, c) in rest {
+            if offset + c.len_utf8() > start {
+                break;
+            }
+            self.at += c.len_utf8();
+            (self.line, self.column) = match c {
+                '\n' => (self.line + 1, 1),
+                _ => (self.line, self.column + 1),
+            };
+        }
+        (self.line, self.column)
+    }
 }
 
 /// `; did you mean …?` when a known word is near enough to be a slip of the hand, else nothing.
@@ -124,7 +155,8 @@ mod tests {
 
     #[test]
     fn columns_count_characters_not_bytes() {
-        assert_eq!(position("a\n— x", 6), (2, 3));
-        assert_eq!(position("", 9), (1, 1));
+        let mut lines = Lines::of("a\n— x");
+        assert_eq!([lines.position(1), lines.position(6)], [(1, 2), (2, 3)]);
+        assert_eq!(Lines::of("").position(9), (1, 1));
     }
 }

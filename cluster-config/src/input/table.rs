@@ -10,6 +10,7 @@ use serde::de::{DeserializeOwned, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use super::problem::PROBLEMS_SHOWN;
 use super::{Problems, nearest, one_of, shown};
 
 /// What was read of a table.
@@ -30,7 +31,8 @@ pub fn read_table<T: DeserializeOwned>(
 ) -> ReadTable<T> {
     let mut whole = Spanned::new(0..0, DeValue::Table(table.clone()));
     let mut refused = Vec::new();
-    loop {
+    // Each one costs another reading of the whole.
+    for _ in 1..PROBLEMS_SHOWN {
         let error = match T::deserialize(ValueDeserializer::from(whole.clone())) {
             Ok(value) => {
                 return ReadTable {
@@ -71,6 +73,15 @@ pub fn read_table<T: DeserializeOwned>(
             refused.push(path.clone());
         }
         remove(whole.get_mut(), &path);
+    }
+    let end = usize::MAX;
+    problems.add(
+        end..end,
+        "more values may be wrong; these are enough to begin with",
+    );
+    ReadTable {
+        value: None,
+        refused,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The servers of one deployment: started, signalled, waited for and ended by name, and listed in the registry.
 
 use std::fs;
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -244,10 +245,21 @@ pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The end of a log, however long it is.
+pub(crate) fn log_tail(log: &Path) -> io::Result<String> {
+    const TAIL: u64 = 64 << 10;
+    let mut file = fs::File::open(log)?;
+    let length = file.metadata()?.len();
+    file.seek(io::SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut end = Vec::new();
+    file.take(TAIL).read_to_end(&mut end)?;
+    Ok(String::from_utf8_lossy(&end).into_owned())
+}
+
 /// The last lines of a log, indented, for an error message.
 pub(crate) fn log_end(log: &Path) -> String {
     const LINES: usize = 12;
-    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = log_tail(log);
     match text {
         Err(error) => format!("its log {} cannot be read: {error}", log.display()),
         Ok(text) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use redis::Value;
 
-use super::fleet::{Fleet, log_end};
+use super::fleet::{Fleet, log_end, log_tail};
 use crate::baseline::{ANSWER, System, listens};
 use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
 use crate::node_commands::{ask, ask_all, entry, field, items, server_version, text};
@@ -17,8 +17,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The line of its configuration that a server of Redis did not start with, by its log.
 fn refused_line(log: &Path) -> Option<String> {
-    let text = std::fs::read(log).ok()?;
-    let text = String::from_utf8_lossy(&text);
+    let text = log_tail(log).ok()?;
     let (_, said) = text.rsplit_once("FATAL CONFIG FILE ERROR")?;
     let mut lines = said.lines();
     let line = lines.find_map(|line| line.trim().strip_prefix(">>> '"))?;

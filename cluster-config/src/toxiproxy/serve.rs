@@ -2,13 +2,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::USER_AGENT;
+use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN, USER_AGENT};
+use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -101,11 +102,43 @@ async fn serve(stream: TcpStream, api: Shared) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
+/// Whether a page in a browser asks, under a name of its own that leads here or from its own site: it could harm what runs on its reader's
+/// machine.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let is_here = |authority: &str| {
+        authority.parse::<Authority>().is_ok_and(|authority| {
+            let host = authority.host().trim_matches(['[', ']']);
+            let ip = host.parse::<IpAddr>();
+            host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
+        })
+    };
+    let is = |name: HeaderName, passes: &dyn Fn(&str) -> bool| {
+        let value = headers.get(name);
+        value.is_none_or(|value| value.to_str().is_ok_and(passes))
+    };
+    let from_here = |origin: &str| {
+        origin
+            .split_once("://")
+            .is_some_and(|(_, host)| is_here(host))
+    };
+    let by_itself = |site: &str| ["same-origin", "none"].contains(&site);
+    !(is(HOST, &is_here)
+        && is(ORIGIN, &from_here)
+        && is(HeaderName::from_static("sec-fetch-site"), &by_itself))
+}
+
 async fn answer(
     request: hyper::Request<Incoming>,
     api: Shared,
 ) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
+    if is_from_elsewhere(&head.headers) {
+        let refusal = ApiError::new(
+            403,
+            "requests of pages in a browser, and to a name that is not loopback, are refused",
+        );
+        return Ok(api.lock().await.refused(&refusal).map(Full::from));
+    }
     let reading = Limited::new(body, BODY_MOST).collect();
     let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
     let mut api = api.lock().await;

@@ -1,5 +1,7 @@
 //! TLS options and handshakes: whom a connection trusts and how it identifies itself.
-use std::{fmt, path::Path, sync::Arc};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::{fmt, fs, path::Path, sync::Arc};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -38,8 +40,9 @@ impl Secure {
             (None, None) => builder.with_no_client_auth(),
             (Some(cert), Some(key)) => {
                 let chain = certificates(cert)?;
-                let secret = PrivateKeyDer::from_pem_file(key)
-                    .map_err(|error| unreadable("private key", key, &error))?;
+                let unread = |error: &dyn fmt::Display| unreadable("private key", key, error);
+                let pem = pem(key).map_err(|error| unread(&error))?;
+                let secret = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unread(&error))?;
                 builder
                     .with_client_auth_cert(chain, secret)
                     .map_err(|error| unreadable("client certificate", cert, &error))?
@@ -118,9 +121,29 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
+/// A file of certificates or keys. All authorities that an operating system trusts are less than a megabyte.
+fn pem(file: &Path) -> io::Result<Vec<u8>> {
+    const LIMIT: u64 = 16 << 20;
+    if fs::metadata(file)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe and no file"));
+    }
+    let mut pem = Vec::new();
+    fs::File::open(file)?
+        .take(LIMIT + 1)
+        .read_to_end(&mut pem)?;
+    match pem.len() as u64 > LIMIT {
+        true => Err(io::Error::other(
+            "it is longer than 16 MB, which is the limit",
+        )),
+        false => Ok(pem),
+    }
+}
+
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let certificates: Vec<_> = read.map_err(|error| unreadable("certificate", file, &error))?;
+    let unread = |error: &dyn fmt::Display| unreadable("certificate", file, error);
+    let pem = pem(file).map_err(|error| unread(&error))?;
+    let read = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let certificates = read.map_err(|error| unread(&error))?;
     if certificates.is_empty() {
         return Err(format!("there is no certificate in {}", file.display()));
     }

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
+use crate::limits;
+
 /// Why no more text comes; inside of the error that a read ends with.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
@@ -32,7 +34,11 @@ impl<R: BufRead> Frames<R> {
                 source,
                 ended: false,
             },
-            decoder: FrameDecoder::new(),
+            decoder: {
+                let mut decoder = FrameDecoder::new();
+                decoder.set_max_window_size(limits::WINDOW);
+                decoder
+            },
             inside: false,
             broken: false,
         }

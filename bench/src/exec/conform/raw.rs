@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use results::limits;
 use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt,
@@ -168,8 +169,17 @@ impl Raw {
 
     fn take(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
+        // Of so many lines that are wrong no other one says more.
+        self.over |= self.wrong.len() == limits::EVENTS;
         let (id, ending) = match Line::parse(line) {
-            Ok(Line::Event(event)) => return self.events.push(event),
+            Ok(Line::Event(event)) => {
+                if self.events.len() == limits::EVENTS {
+                    self.wrong
+                        .push(format!("printed more than {} events", limits::EVENTS));
+                    self.over = true;
+                }
+                return self.events.push(event);
+            }
             Ok(Line::Reply(id, ending)) => (id, ending),
             Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
         };

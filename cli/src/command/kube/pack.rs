@@ -87,10 +87,8 @@ pub(super) fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
                 let to = inside(dir, &path)?;
                 let write = || {
                     let packed = STANDARD.decode(&text).map_err(io::Error::other)?;
-                    let mut bytes = Vec::new();
-                    ruzstd::decoding::StreamingDecoder::new(packed.as_slice())
-                        .map_err(io::Error::other)?
-                        .read_to_end(&mut bytes)?;
+                    let text = ruzstd::decoding::StreamingDecoder::new(packed.as_slice());
+                    let bytes = results::limits::read_all(text.map_err(io::Error::other)?)?;
                     fs::create_dir_all(to.parent().unwrap_or(dir))?;
                     fs::write(&to, bytes)
                 };

@@ -9,6 +9,7 @@ mod rules;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use results::limits;
 use serde_json::{Value, json};
 
 use super::{
@@ -410,7 +411,14 @@ fn grant_of(reply: &Reply) -> Option<String> {
 
 /// The grant of an answer; else the error says who was answered what.
 fn granted(reply: &Reply, who: &str) -> Result<String, String> {
-    grant_of(reply).ok_or_else(|| format!("{who} was answered {}", shown(reply)))
+    let grant = grant_of(reply).ok_or_else(|| format!("{who} was answered {}", shown(reply)))?;
+    match grant.len() > limits::GRANT {
+        true => Err(format!(
+            "{who} was given a grant whose name has more than {} bytes",
+            limits::GRANT
+        )),
+        false => Ok(grant),
+    }
 }
 
 /// Whether an answer has one of these endings; else the error says what was answered so.
