@@ -86,7 +86,7 @@ impl Script {
 
 /// Where connections go, as far as it is known.
 #[derive(Default)]
-struct Known {
+struct ServerDirectory {
     connections: BTreeMap<String, MultiplexedConnection>,
     /// Sentinel: the master.
     master: Option<String>,
@@ -95,7 +95,7 @@ struct Known {
 }
 
 /// A connection that one caller has for itself.
-pub(crate) struct Alone {
+pub(crate) struct ExclusiveConnection {
     address: String,
     connection: MultiplexedConnection,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Links {
     /// `host:port`, or the path of a socket.
     endpoints: Vec<String>,
     response_timeout: Duration,
-    known: RwLock<Known>,
+    known: RwLock<ServerDirectory>,
     /// Connections of one caller at a time that nobody uses now, by address.
     spare: Mutex<BTreeMap<String, Vec<MultiplexedConnection>>>,
     commands: AtomicU64,
@@ -193,7 +193,7 @@ impl Links {
 
     /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
     /// instead it is closed, whatever it was waiting for.
-    pub(crate) async fn alone(&self, key: &str) -> Result<Alone, Trouble> {
+    pub(crate) async fn alone(&self, key: &str) -> Result<ExclusiveConnection, Trouble> {
         let address = self.owner_of(key).await.map_err(refused)?;
         let spare = |all: &mut BTreeMap<_, Vec<_>>| all.get_mut(&address)?.pop();
         let spare = spare(&mut self.spare.lock().expect("no panic"));
@@ -204,14 +204,14 @@ impl Links {
                 self.dial(&address).await.map_err(why)?
             }
         };
-        Ok(Alone {
+        Ok(ExclusiveConnection {
             address,
             connection,
         })
     }
 
     /// Takes back a connection on which nothing is under way.
-    pub(crate) fn keep(&self, alone: Alone) {
+    pub(crate) fn keep(&self, alone: ExclusiveConnection) {
         let mut all = self.spare.lock().expect("no panic");
         let spare = all.entry(alone.address).or_default();
         spare.push(alone.connection);
@@ -220,7 +220,7 @@ impl Links {
     /// Sends a command over a connection of the caller's own.
     pub(crate) async fn over(
         &self,
-        alone: &mut Alone,
+        alone: &mut ExclusiveConnection,
         cmd: &Cmd,
     ) -> Result<Option<Value>, Trouble> {
         self.commands.fetch_add(1, Ordering::Relaxed);
@@ -233,7 +233,11 @@ impl Links {
     }
 
     /// Sends a command as a transaction; false if it was called off, because what was watched has changed.
-    pub(crate) async fn commit(&self, alone: &mut Alone, cmd: Cmd) -> Result<bool, Trouble> {
+    pub(crate) async fn commit(
+        &self,
+        alone: &mut ExclusiveConnection,
+        cmd: Cmd,
+    ) -> Result<bool, Trouble> {
         // MULTI and EXEC are commands too.
         self.commands.fetch_add(3, Ordering::Relaxed);
         let mut transaction = redis::pipe();
@@ -328,7 +332,7 @@ impl Links {
     }
 
     async fn connection(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
-        let known = |known: &Known| known.connections.get(address).cloned();
+        let known = |known: &ServerDirectory| known.connections.get(address).cloned();
         if let Some(connection) = known(&self.known.read().expect("no panic")) {
             return Ok(connection);
         }

@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// One moment on both clocks: `ns` was read between the two instants.
 #[derive(Clone, Copy)]
-struct Moment {
+struct ClockReading {
     before: Instant,
     ns: u64,
     after: Instant,
@@ -44,8 +44,8 @@ pub(crate) fn instant(ns: u64) -> Option<Instant> {
 }
 
 /// Read once per process: the two clocks are one, so what lies between their readings never changes.
-fn moment() -> Option<Moment> {
-    static MOMENT: OnceLock<Option<Moment>> = OnceLock::new();
+fn moment() -> Option<ClockReading> {
+    static MOMENT: OnceLock<Option<ClockReading>> = OnceLock::new();
     *MOMENT.get_or_init(|| {
         // The tightest of several readings: another process may take the core between two of them.
         (0..16)
@@ -54,7 +54,7 @@ fn moment() -> Option<Moment> {
                 let time = clock_gettime(ClockId::CLOCK_MONOTONIC).ok()?;
                 let after = Instant::now();
                 let ns = u64::try_from(Duration::from(time).as_nanos()).ok()?;
-                Some(Moment { before, ns, after })
+                Some(ClockReading { before, ns, after })
             })
             .min_by_key(|moment| moment.after - moment.before)
     })

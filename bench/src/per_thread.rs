@@ -9,15 +9,15 @@ use std::{
 };
 
 /// As many parts as threads are expected to be at work; more share.
-pub(crate) struct PerThread<T, const PARTS: usize>([Apart<T>; PARTS]);
+pub(crate) struct PerThread<T, const PARTS: usize>([CacheLine<T>; PARTS]);
 
 /// In cache lines of its own, two of which processors fetch together: threads that write neighbours would take the line from each other.
 #[repr(align(128))]
-struct Apart<T>(Mutex<T>);
+struct CacheLine<T>(Mutex<T>);
 
 impl<T: Default, const PARTS: usize> Default for PerThread<T, PARTS> {
     fn default() -> Self {
-        PerThread(array::from_fn(|_| Apart(Mutex::default())))
+        PerThread(array::from_fn(|_| CacheLine(Mutex::default())))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::OnceLock, time::Instant};
 use results::history::{Entry, Event};
 use results::history_writer::HistoryWriter;
 
-use crate::parts::clock::Asked;
+use crate::parts::clock::ServerTime;
 
 /// Where load and nemesis write down what happens.
 pub trait Sink: Send + Sync + 'static {
@@ -45,7 +45,7 @@ impl HistorySink {
     }
 
     /// Writes down what a reference's clock showed. The round trip ends with the stamp, so that what the line waited for is a part of it.
-    pub fn clock(&self, asked: Asked<Instant>) {
+    pub fn clock(&self, asked: ServerTime<Instant>) {
         let sent_ns = self.ns(asked.sent);
         self.append(|t_ns| {
             Entry::Event(Event::Clock {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::faults::Fault as _;
 use crate::faults::engine::{ByEngine, Engine};
-use crate::faults::hooked::Hooked;
+use crate::faults::hooked::CommandFault;
 use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
@@ -91,11 +91,11 @@ impl Scene {
 pub(crate) struct Nemesis {
     scene: Scene,
     waiting: Vec<(FaultSpec, Watched)>,
-    early: Vec<(FaultSpec, Injected)>,
+    early: Vec<(FaultSpec, ActiveFault)>,
     running: JoinSet<(u64, FaultSpan)>,
 }
 
-struct Injected {
+struct ActiveFault {
     targets: Vec<Target>,
     span: FaultSpan,
     guard: Option<Box<dyn FaultGuard>>,
@@ -242,9 +242,9 @@ async fn whole(
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.
-async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
+async fn inject(fault: &FaultSpec, scene: &Scene) -> ActiveFault {
     let now_ns = scene.sink.ns(std::time::Instant::now());
-    let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| Injected {
+    let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| ActiveFault {
         targets: Vec::new(),
         span: unproved(fault, targets, injected_ns, why),
         guard: None,
@@ -292,7 +292,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
         () = overdue(scene.end.clone()) => Err(failed!("the load ended while it was being injected")),
     };
     match carried_out {
-        Ok(guard) => Injected {
+        Ok(guard) => ActiveFault {
             targets,
             span: FaultSpan {
                 done_ns: Some(scene.sink.ns(std::time::Instant::now())),
@@ -310,14 +310,18 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> Injected {
 }
 
 /// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody else's.
-fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<Hooked> {
+fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<CommandFault> {
     let on_nodes = |target: &Target| matches!(target, Target::Node(_));
     let harm = scene.hooks.get(kind.name)?.clone();
-    injection.targets.iter().all(on_nodes).then(|| Hooked {
-        shows: kind.shows,
-        harm,
-        heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
-    })
+    injection
+        .targets
+        .iter()
+        .all(on_nodes)
+        .then(|| CommandFault {
+            shows: kind.shows,
+            harm,
+            heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
+        })
 }
 
 /// Completes when a fault has had its time to be done after the load's end. What it has done until then ends with the servers.
@@ -332,11 +336,11 @@ async fn overdue(mut end: watch::Receiver<bool>) {
 /// second, from which its time counts.
 async fn carry_on(
     fault: &FaultSpec,
-    injected: Injected,
+    injected: ActiveFault,
     scene: &Scene,
     [due, began]: [Instant; 2],
 ) -> FaultSpan {
-    let Injected {
+    let ActiveFault {
         targets,
         mut span,
         guard,

@@ -372,12 +372,12 @@ mod tests {
 
     /// Two clients at one server, a line of text each.
     #[derive(Default)]
-    struct Talk {
+    struct TwoClients {
         roles: Roles,
         next: u64,
     }
 
-    impl Talk {
+    impl TwoClients {
         fn calls(&mut self, call: Call) -> u64 {
             self.next += 1;
             let id = self.next;
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_command_that_names_a_lock_belongs_to_the_only_operation_in_flight() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         assert_eq!(talk.says(1, "GET orders-1"), None, "nothing is in flight");
         let id = talk.acquire("c1", "orders-1", Some(1_000));
         for other in ["PING", "GET orders-12", "GET other", "orders-1 x"] {
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_second_try_is_a_wait_and_the_steps_of_a_first_one_are_not() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         let id = talk.acquire("c1", "a", Some(1_000));
         assert_eq!(talk.says(1, "INCR a:token"), Some("acquire"));
         assert_eq!(
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn pushed_messages_are_what_a_waiter_is_told_where_there_are_any() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         let id = talk.acquire("c1", "a", Some(1_000));
         talk.says(1, "SET a x NX");
         let message = words("message channel:{a} 0");
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_renewal_comes_from_a_holder_with_nothing_in_flight() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         let id = talk.acquire("c1", "a", None);
         assert_eq!(talk.says(1, "SET a x NX"), Some("acquire"));
         talk.grants(id, "g1");
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn what_is_unclear_has_no_role_until_its_shape_was_learned() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         let id = talk.acquire("c1", "a", Some(1_000));
         talk.grants(id, "g1");
         talk.release("g1");
@@ -558,7 +558,7 @@ mod tests {
     /// Another task of the client asks for the lock all the time, so that no release is ever clear.
     #[test]
     fn what_is_never_clear_is_known_by_exclusion() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         for n in 0..10 {
             let id = talk.acquire("c1", "a", Some(1_000));
             assert_eq!(talk.says(1, &format!("TAKE a {n}")), Some("acquire"));
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn a_shape_that_was_two_things_decides_nothing() {
-        let mut talk = Talk::default();
+        let mut talk = TwoClients::default();
         for n in 0..3 {
             let id = talk.acquire("c1", "a", Some(1_000));
             assert_eq!(talk.says(1, "CALL a"), Some("acquire"));

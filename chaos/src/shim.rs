@@ -98,7 +98,7 @@ pub struct Skew {
 
 /// What a power cut took from a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cut {
+pub struct PowerCutLoss {
     /// Files that lost something.
     pub files: u64,
     /// Bytes that were not synced.
@@ -181,7 +181,7 @@ impl Page {
     ///
     /// # Errors
     /// A file that could not be cut, or more files than the page has places for.
-    pub fn cut_power(&self, dir: &Path) -> io::Result<Cut> {
+    pub fn cut_power(&self, dir: &Path) -> io::Result<PowerCutLoss> {
         if self.read(OVERFLOW)? > 0 {
             return Err(io::Error::other(format!(
                 "the process made more than {FILES} files, and not all are known"
@@ -195,13 +195,13 @@ impl Page {
             .map(|file| (word(&file[..8]), word(&file[8..])))
             .take_while(|(inode, _)| *inode != 0)
             .collect();
-        let mut cut = Cut::default();
+        let mut cut = PowerCutLoss::default();
         cut_below(dir, &durable, &mut cut)?;
         Ok(cut)
     }
 }
 
-fn cut_below(dir: &Path, durable: &BTreeMap<u64, u64>, cut: &mut Cut) -> io::Result<()> {
+fn cut_below(dir: &Path, durable: &BTreeMap<u64, u64>, cut: &mut PowerCutLoss) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let kind = entry.file_type()?;
@@ -335,7 +335,7 @@ mod tests {
         let cut = page.cut_power(dir.path()).expect("cut");
         assert_eq!(
             cut,
-            Cut {
+            PowerCutLoss {
                 files: 1,
                 bytes: 30
             }

@@ -1,6 +1,6 @@
 //! A run in which too little happened, or of which something is missing, is unknown with the reason, and unknown is no pass.
 
-use chaos::checkers::{CheckOptions, Floors, check};
+use chaos::checkers::{CheckOptions, EvidenceMinimum, check};
 use results::history::History;
 use results::run::FaultSpan;
 use results::verdict::State;
@@ -80,9 +80,9 @@ fn a_client_that_a_fault_touched_need_not_have_had_a_turn() {
 #[test]
 fn a_load_that_was_to_contend_and_did_not_is_unknown() {
     let contended = |most| CheckOptions {
-        floors: Some(Floors {
+        floors: Some(EvidenceMinimum {
             contended: most,
-            ..Floors::default()
+            ..EvidenceMinimum::default()
         }),
         ..CheckOptions::default()
     };
@@ -198,7 +198,7 @@ fn each_fault_has_a_row_of_how_the_lock_came_through() {
 }
 
 /// Why a history is not clean with these floors.
-fn below(text: &str, floors: Floors) -> Vec<String> {
+fn below(text: &str, floors: EvidenceMinimum) -> Vec<String> {
     let options = CheckOptions {
         floors: Some(floors),
         ..CheckOptions::default()
@@ -238,22 +238,25 @@ fn held(watchdog_ms: u64) -> String {
 
 #[test]
 fn a_fault_before_which_nothing_was_granted_shows_nothing() {
-    let floors = || Floors {
+    let floors = || EvidenceMinimum {
         granted_before: ["kill".to_owned()].into(),
-        ..Floors::default()
+        ..EvidenceMinimum::default()
     };
     let why = below(&through_a_kill(0, ""), floors());
     assert!(why[0].contains("0 grants before kill on n1"), "{why:?}");
     assert_eq!(below(&through_a_kill(109, ""), floors()), [""; 0]);
     // Of a fault that begins with the load nothing is asked.
-    assert_eq!(below(&through_a_kill(0, ""), Floors::default()), [""; 0]);
+    assert_eq!(
+        below(&through_a_kill(0, ""), EvidenceMinimum::default()),
+        [""; 0]
+    );
 }
 
 #[test]
 fn a_claim_about_holds_needs_one_that_spanned_the_fault() {
-    let floors = || Floors {
+    let floors = || EvidenceMinimum {
         outlived: "kill".to_owned(),
-        ..Floors::default()
+        ..EvidenceMinimum::default()
     };
     let why = below(&through_a_kill(109, ""), floors());
     assert_eq!(
@@ -265,9 +268,9 @@ fn a_claim_about_holds_needs_one_that_spanned_the_fault() {
 
 #[test]
 fn a_claim_about_renewal_needs_a_hold_that_outlived_the_lease() {
-    let floors = || Floors {
+    let floors = || EvidenceMinimum {
         outlives_lease: true,
-        ..Floors::default()
+        ..EvidenceMinimum::default()
     };
     assert_eq!(below(&through_a_kill(109, &held(100)), floors()), [""; 0]);
     let why = below(&through_a_kill(109, &held(1_000)), floors());

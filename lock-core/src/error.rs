@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::machine;
-use crate::named::named;
+use crate::named_enum::named;
 use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED, WRONG_TYPE};
 
 named! {

@@ -144,7 +144,7 @@ mod lock;
 #[doc(hidden)]
 pub mod machine;
 mod multi;
-mod named;
+mod named_enum;
 mod names;
 mod options;
 mod parameters;

@@ -6,7 +6,7 @@ use crate::diagnostics::Tracer;
 use crate::durability::Durability;
 use crate::hold::{ENDLESS, SHORTEST_LEASE};
 use crate::kind::RECORD_LIFE;
-use crate::named::named;
+use crate::named_enum::named;
 use crate::release::ANSWERS;
 
 const MS: Duration = Duration::from_millis(1);

@@ -99,13 +99,13 @@ pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
         untagged,
         expecting = "neither an HdrHistogram in base64 nor pairs of value and count"
     )]
-    enum Kept {
+    enum StoredHistogram {
         Text(String),
         Pairs(Vec<(u64, u64)>),
     }
-    match Kept::deserialize(deserializer)? {
-        Kept::Pairs(pairs) => Ok(pairs),
-        Kept::Text(text) => of_text::<D>(&text),
+    match StoredHistogram::deserialize(deserializer)? {
+        StoredHistogram::Pairs(pairs) => Ok(pairs),
+        StoredHistogram::Text(text) => of_text::<D>(&text),
     }
 }
 

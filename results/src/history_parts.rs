@@ -126,7 +126,7 @@ fn along(from: (i128, i128, i128), to: (i128, i128, i128), t: i128) -> i128 {
 
 /// A file of a part, and what its first reading said.
 #[derive(Debug)]
-struct Part {
+struct HistoryPart {
     path: PathBuf,
     clients: BTreeSet<String>,
     clock: Clock,
@@ -136,7 +136,7 @@ struct Part {
 /// The parts of one history.
 #[derive(Debug)]
 pub struct Parts {
-    parts: Vec<Part>,
+    parts: Vec<HistoryPart>,
     /// The reference's time at which the whole begins.
     base: i128,
 }
@@ -148,7 +148,7 @@ impl Parts {
     /// # Errors
     /// A file that cannot be read, one that says nothing of its clock where that is needed, and a client of two parts.
     pub fn open(paths: &[PathBuf], declared_ns: Option<u64>) -> Result<Self, PartsError> {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<HistoryPart> = Vec::new();
         for path in paths {
             let mut readings = Vec::new();
             let mut clients = BTreeSet::new();
@@ -184,14 +184,14 @@ impl Parts {
                 }
             }
 
-            parts.push(Part {
+            parts.push(HistoryPart {
                 path: path.clone(),
                 clients,
                 clock: Clock::of(&readings, declared_ns.unwrap_or(0)),
                 begins_ns: begins_ns.unwrap_or(0),
             });
         }
-        let is_read = |part: &&Part| !part.clock.points.is_empty();
+        let is_read = |part: &&HistoryPart| !part.clock.points.is_empty();
         let other = match (parts.iter().any(|part| is_read(&part)), declared_ns) {
             (true, _) => Some("others have"),
             (false, None) => Some("no uncertainty is declared"),
@@ -262,7 +262,7 @@ impl Parts {
 /// Turns the lines of a part into lines of the whole.
 struct Shift<'a> {
     of: &'a Parts,
-    part: &'a Part,
+    part: &'a HistoryPart,
     number: u64,
     /// Times never go back.
     last_ns: u64,

@@ -42,11 +42,11 @@ pub enum HistoryWriteError {
 #[derive(Debug)]
 pub struct HistoryWriter {
     path: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Mutex<WriterState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct WriterState {
     file: File,
     length: u64,
     lines: u64,
@@ -67,7 +67,7 @@ impl HistoryWriter {
     fn over(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(WriterState {
                 file,
                 length: 0,
                 lines: 0,
@@ -136,7 +136,7 @@ impl HistoryWriter {
     }
 
     /// A panic in a caller's clock leaves the file as it was, so the lock is taken over.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,7 +34,7 @@ pub struct OverTime {
 
 /// An acquire, as far as a count over time asks.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct AcquireSpan<'a> {
     /// `client/owner`.
     pub owner: &'a str,
     /// When it was called.
@@ -46,7 +46,10 @@ pub struct Asked<'a> {
 impl OverTime {
     /// Counts acquires that were answered ok, by the time of the answer, in a history that ends at `end_ns`; `None` if there was none.
     /// Owners that asked and got nothing are among the owners, with 0.
-    pub fn of<'a>(end_ns: u64, asked: impl Iterator<Item = Asked<'a>> + Clone) -> Option<Self> {
+    pub fn of<'a>(
+        end_ns: u64,
+        asked: impl Iterator<Item = AcquireSpan<'a>> + Clone,
+    ) -> Option<Self> {
         let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
         let mut grants = vec![0_u32; usize::try_from(end_ns / part_ns).ok()? + 1];
         let mut owners: BTreeMap<&str, u32> = BTreeMap::new();
@@ -139,7 +142,7 @@ mod tests {
     /// Acquires that were granted at once.
     fn over(grants: &[(u64, &str)]) -> Option<OverTime> {
         let end_ns = grants.last().map_or(0, |(t_ms, _)| t_ms * 1_000_000);
-        let asked = grants.iter().map(|(t_ms, owner)| Asked {
+        let asked = grants.iter().map(|(t_ms, owner)| AcquireSpan {
             owner,
             called_ns: t_ms * 1_000_000,
             granted_ns: Some(t_ms * 1_000_000),
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn a_history_without_a_grant_has_nothing_to_draw() {
         assert_eq!(over(&[]), None);
-        let asked = Asked {
+        let asked = AcquireSpan {
             owner: "c1/t0",
             called_ns: 1,
             granted_ns: None,

@@ -73,9 +73,9 @@ impl Sequence {
             let order = std::cmp::Reverse(anomaly.from_ns);
             (anomaly.what == "overlap", length_ns, order)
         })?;
-        let mut drawn = Drawn {
+        let mut drawn = DiagramDraft {
             servers: format!("servers ({})", result.topology),
-            ..Drawn::default()
+            ..DiagramDraft::default()
         };
         for line in &lines {
             drawn.line(line);
@@ -138,7 +138,7 @@ enum Participant {
 type Draft = (u64, Vec<Participant>, StepKind, String);
 
 #[derive(Default)]
-struct Drawn {
+struct DiagramDraft {
     servers: String,
     steps: Vec<Draft>,
     /// Caller, lease and what was asked for, by the id of the call.
@@ -146,7 +146,7 @@ struct Drawn {
     callers: BTreeMap<String, String>,
 }
 
-impl Drawn {
+impl DiagramDraft {
     fn line(&mut self, line: &Line) {
         let t_ns = line.t_ns;
         match &line.entry {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{BenchPlan, Hooks, Leasing, Placement, kind_of};
 use crate::{
     load::{Connector, Load},
-    round::{self, Clients, Round, ledger::Passed, record::Samples},
+    round::{self, Clients, Round, ledger::HandoffCounts, record::Samples},
     server_stats::ServerWatch,
     stats::histogram::{histogram, merge},
     subject::{ConnectTo, Subject, SubjectError, is_shared},
@@ -32,7 +32,7 @@ pub(super) struct Arm {
     /// Without their samples, which are merged here, but for those of each part.
     pub(super) rounds: Vec<Round>,
     pub(super) samples: Samples,
-    pub(super) passed: Passed,
+    pub(super) passed: HandoffCounts,
     pub(super) lag: Histogram<u64>,
     pub(super) margin: Histogram<u64>,
     pub(super) holds: u64,
@@ -56,7 +56,7 @@ impl Arm {
             by_name,
             rounds: Vec::new(),
             samples: Samples::new(),
-            passed: Passed::default(),
+            passed: HandoffCounts::default(),
             lag: histogram(),
             margin: histogram(),
             holds: 0,
@@ -196,7 +196,7 @@ pub(super) struct WholeRound {
 }
 
 /// How a round ended.
-pub(super) enum Ended {
+pub(super) enum RoundEnd {
     Whole(Box<WholeRound>),
     /// Why; nothing of it is kept.
     CutShort(String),
@@ -210,7 +210,7 @@ pub(super) async fn run_round(
     round: usize,
     servers: Option<&ServerWatch>,
     hooks: &Hooks,
-) -> Result<Ended, SubjectError> {
+) -> Result<RoundEnd, SubjectError> {
     let asks = arm.asks(plan);
     let count = arm.locks(plan);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
@@ -251,13 +251,13 @@ pub(super) async fn run_round(
     }))
     .await;
     Ok(match measured.cut_short {
-        Some(why) => Ended::CutShort(why),
+        Some(why) => RoundEnd::CutShort(why),
         None => {
             let overlap = arm.overlap_of(plan, &locks, (round, &measured));
             if arm.is_shared_out(plan) {
                 measured.forget_hand_offs();
             }
-            Ended::Whole(Box::new(WholeRound {
+            RoundEnd::Whole(Box::new(WholeRound {
                 round: measured,
                 overlap,
             }))

@@ -29,7 +29,7 @@ use crate::{
     subjects,
     workload::{self, Pace, Workload, WorkloadOverrides},
 };
-use arm::{Arm, Ended, WholeRound, run_round};
+use arm::{Arm, RoundEnd, WholeRound, run_round};
 pub use merged::{PartsError, Source, merged};
 pub use order::order;
 use own_loop::OwnLoops;
@@ -369,7 +369,7 @@ async fn measure(
                 tell(done, arm.title());
                 let servers = watches.get(&*arm.place.target).and_then(Option::as_ref);
                 let made = match &own {
-                    _ if hooks.cancelled() => Ok(Ended::CutShort("interrupted".into())),
+                    _ if hooks.cancelled() => Ok(RoundEnd::CutShort("interrupted".into())),
                     Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
                     None => {
                         // The first step is the meeting of all before anything is measured.
@@ -378,7 +378,7 @@ async fn measure(
                     }
                 };
                 match made {
-                    Ok(Ended::Whole(mut whole)) => {
+                    Ok(RoundEnd::Whole(mut whole)) => {
                         done += 1;
                         if let Some(record) = &hooks.record {
                             record(&merged::line((round, number, *at), &whole));
@@ -388,7 +388,7 @@ async fn measure(
                         }
                         measured.push((*at, whole));
                     }
-                    Ok(Ended::CutShort(why)) => ended = Some(why),
+                    Ok(RoundEnd::CutShort(why)) => ended = Some(why),
                     Err(e) if done == 0 => return Err(e),
                     Err(e) => ended = Some(e.to_string()),
                 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     BenchPlan, Group,
-    arm::{Arm, Ended, WholeRound, connect_to},
+    arm::{Arm, RoundEnd, WholeRound, connect_to},
     inside,
 };
 use crate::{
@@ -61,7 +61,7 @@ impl OwnLoops {
         at: usize,
         round: usize,
         servers: Option<&ServerWatch>,
-    ) -> Ended {
+    ) -> RoundEnd {
         let (workload, tasks) = (arm.workload.name, arm.tasks);
         let asked = LoadRequest {
             warmup: LEAD_IN,
@@ -89,8 +89,8 @@ impl OwnLoops {
             tokio::join!(self.0[at].load(&asked), watched);
         let report = match said {
             Some(Ok(report)) => report,
-            Some(Err(why)) => return Ended::CutShort(why),
-            None => return Ended::CutShort("its own loop was refused".to_owned()),
+            Some(Err(why)) => return RoundEnd::CutShort(why),
+            None => return RoundEnd::CutShort("its own loop was refused".to_owned()),
         };
         let spent = Spent {
             cycles: report.cycles,
@@ -98,7 +98,7 @@ impl OwnLoops {
             client_cpu_us: report.client_cpu_ns.map(|ns| ns as f64 / 1e3),
             ..Spent::of_servers(before.as_ref(), after.as_ref())
         };
-        Ended::Whole(Box::new(WholeRound {
+        RoundEnd::Whole(Box::new(WholeRound {
             round: Round::reported(&report, spent, disturbance),
             overlap: report.overlap,
         }))

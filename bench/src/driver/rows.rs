@@ -16,7 +16,7 @@ use super::{
     arm::{Arm, connect_to},
 };
 use crate::{
-    load::Timed,
+    load::LoadTiming,
     round::{Disturbance, Little, Round},
     stats::{
         self, batch, blocks, censored,
@@ -58,7 +58,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     let pacing = pacing(plan, arm);
     let response = plan
         .pace
-        .map(|_| stats::quantiles(&samples[Timed::Response]));
+        .map(|_| stats::quantiles(&samples[LoadTiming::Response]));
     let mut why_invalid = Vec::new();
     if let Some(overlap) = &arm.overlap {
         why_invalid.push(format!("the lock was not safe: {overlap}"));
@@ -117,15 +117,15 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         locks,
         rounds: u32::try_from(arm.rounds.len()).unwrap_or(u32::MAX),
         cycles_per_s: stats::estimate(&rates),
-        acquire_ns: stats::quantiles(&samples[Timed::Acquire]),
-        release_ns: stats::quantiles(&samples[Timed::Release]),
+        acquire_ns: stats::quantiles(&samples[LoadTiming::Acquire]),
+        release_ns: stats::quantiles(&samples[LoadTiming::Release]),
         handoff_ns: handoff(arm),
         commands_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.commands)),
         server_calls_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_calls)),
         server_cpu_us_per_cycle: median_of(arm, |r| r.per_server_cycle(r.spent.server_cpu_us)),
         client_cpu_us_per_cycle: median_of(arm, |r| r.per_cycle(r.spent.client_cpu_us)),
         jain: jain(arm),
-        censored: samples[Timed::GaveUp].len(),
+        censored: samples[LoadTiming::GaveUp].len(),
         safety: Safety { state },
         valid: why_invalid.is_empty(),
         why_invalid,
@@ -136,8 +136,14 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
 
 fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let samples = &arm.samples;
-    let waited = |q| censored::quantile(&samples[Timed::Acquire], &samples[Timed::GaveUp], q);
-    let one_task = arm.workload.name == "pairs" && !samples[Timed::Acquire].is_empty();
+    let waited = |q| {
+        censored::quantile(
+            &samples[LoadTiming::Acquire],
+            &samples[LoadTiming::GaveUp],
+            q,
+        )
+    };
+    let one_task = arm.workload.name == "pairs" && !samples[LoadTiming::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
         passing: (arm.workload.hands_off
@@ -146,12 +152,12 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
             && !arm.is_shared_out(plan))
         .then(|| passing(plan, arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(plan, arm, locks)),
-        recovery_ns: some(&samples[Timed::Recovery]),
-        recovery_late_ns: some(&samples[Timed::RecoveryLate]),
-        connect_ns: some(&samples[Timed::Connect]),
-        wave_ns: some(&samples[Timed::Wave]),
-        read_ns: some(&samples[Timed::Read]),
-        write_ns: some(&samples[Timed::Write]),
+        recovery_ns: some(&samples[LoadTiming::Recovery]),
+        recovery_late_ns: some(&samples[LoadTiming::RecoveryLate]),
+        connect_ns: some(&samples[LoadTiming::Connect]),
+        wave_ns: some(&samples[LoadTiming::Wave]),
+        read_ns: some(&samples[LoadTiming::Read]),
+        write_ns: some(&samples[LoadTiming::Write]),
         most_at_once: arm.rounds.iter().filter_map(|r| r.most_inside).max(),
         ten_thousand_pairs_ns: one_task.then(|| ten_thousand_pairs_ns(arm)),
         generator_cpu_us_per_cycle: median_of(arm, |r| r.spent.generator_cpu_us),
@@ -160,7 +166,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
             .then(|| median_of(arm, |r| r.spent.client_memory))
             .flatten()
             .map(|bytes| bytes / f64::from(arm.tasks - 1)),
-        wait_tail: (!samples[Timed::GaveUp].is_empty()).then(|| WaitTail {
+        wait_tail: (!samples[LoadTiming::GaveUp].is_empty()).then(|| WaitTail {
             p50_ns: waited(0.5),
             p90_ns: waited(0.9),
             p99_ns: waited(0.99),
@@ -210,9 +216,9 @@ fn pacing(plan: &BenchPlan, arm: &Arm) -> Option<Pacing> {
         offered_per_s: due as f64 / seconds,
         achieved_per_s: cycles as f64 / seconds,
         late: arm.samples.late,
-        not_begun: due.saturating_sub(arm.samples[Timed::StartLag].len()),
+        not_begun: due.saturating_sub(arm.samples[LoadTiming::StartLag].len()),
         lag_ns: stats::quantiles(&arm.lag),
-        start_lag_ns: stats::quantiles(&arm.samples[Timed::StartLag]),
+        start_lag_ns: stats::quantiles(&arm.samples[LoadTiming::StartLag]),
     })
 }
 
@@ -242,7 +248,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     let seconds: f64 = arm.sum(Round::seconds);
     let commands: Option<f64> = arm.sum(|r| r.spent.commands);
     let cpu_us: Option<f64> = arm.sum(|r| r.spent.server_cpu_us);
-    let acquire = &arm.samples[Timed::Acquire];
+    let acquire = &arm.samples[LoadTiming::Acquire];
     let per = |what: Option<f64>, n: u64| what.filter(|_| n > 0).map(|what| what / n as f64);
     let p50 = acquire.value_at_quantile(0.5);
     Passing {
@@ -329,7 +335,7 @@ fn certainty(plan: &BenchPlan, arm: &Arm, locks: u32) -> Certainty {
         cycles_within_rounds: batches.as_ref().map(|b| b.interval.scaled(parts / seconds)),
         batch_lag1: batches.map(|b| b.lag1),
         acquire_p50_ns: interval(|r| &r.samples.acquire_per_part, 0.5),
-        acquire_p99_ns: (arm.samples[Timed::Acquire].len() >= 2_000)
+        acquire_p99_ns: (arm.samples[LoadTiming::Acquire].len() >= 2_000)
             .then(|| interval(|r| &r.samples.acquire_per_part, 0.99))
             .flatten(),
         handoff_p50_ns: interval(|r| &r.passed.handoff_per_part, 0.5),
@@ -369,7 +375,7 @@ fn raw(plan: &BenchPlan, arm: &Arm) -> Raw {
     Raw {
         cycles_per_s: arm.each(Round::cycles_per_s),
         cycles_per_part: arm.each(|r| parts(plan, r)),
-        acquire_ns: pairs(&arm.samples[Timed::Acquire]),
+        acquire_ns: pairs(&arm.samples[LoadTiming::Acquire]),
         handoff_ns: pairs(&arm.passed.handoff),
         acquire_over_time: acquire_over_time(arm),
     }

@@ -12,7 +12,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(1);
 
 /// What one cycle asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct CycleRequest {
     /// The lock, by its place in the load's list.
     pub(crate) lock: u32,
     /// Locks taken together with it.
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
     pub(crate) moves_to: Option<Arc<str>>,
 }
 
-impl Asked {
+impl CycleRequest {
     /// What a cycle asks for whose first lock is `lock`, with these kinds by weight; callers give up while `cancels`.
     pub(crate) fn draw(
         load: &Load,
@@ -37,7 +37,7 @@ impl Asked {
         lock: impl FnOnce(&mut ChaCha8Rng) -> u32,
         cancels: bool,
         random: &mut ChaCha8Rng,
-    ) -> Asked {
+    ) -> CycleRequest {
         let share = load.cancel.0.clamp(0.0, 1.0);
         let gives_up = cancels && share > 0.0 && random.random_bool(share);
         let kind = draw_kind(random, mix);
@@ -54,7 +54,7 @@ impl Asked {
                 others.push(other);
             }
         }
-        Asked {
+        CycleRequest {
             permits: matches!(&**kind, "semaphore" | "permits").then_some(load.permits),
             kind: kind.clone(),
             lock,
@@ -130,7 +130,7 @@ mod tests {
                 ..Load::default()
             };
             for lock in 0..count {
-                let asked = Asked::draw(&load, &mix, |_| lock, true, &mut random);
+                let asked = CycleRequest::draw(&load, &mix, |_| lock, true, &mut random);
                 let mut all: Vec<u32> = asked.locks().collect();
                 assert_eq!(all[0], lock);
                 all.sort_unstable();

@@ -5,8 +5,8 @@ mod draw;
 mod gate;
 mod herd;
 mod keys;
+mod load_state;
 mod pacer;
-mod shared;
 mod steps;
 mod task;
 
@@ -22,12 +22,12 @@ use crate::{
     subject::{AcquireEnd, Caller, ConnectTo, LockClient, ReleaseEnd, Subject},
     workload::{self, Pace, Workload, arrivals::Schedule},
 };
-pub(crate) use draw::Asked;
+pub(crate) use draw::CycleRequest;
 pub(crate) use gate::Gate;
+pub(crate) use load_state::LoadState;
 pub(crate) use pacer::Pacer;
-pub(crate) use shared::Shared;
 pub(crate) use steps::{cycle, run};
-pub(crate) use task::{Held, Task};
+pub(crate) use task::{Task, TaskHold};
 
 /// A client as tasks share it.
 pub(crate) type SharedClient = Arc<Box<dyn LockClient>>;
@@ -206,7 +206,7 @@ impl Connector {
 
 /// What is timed of a load: a histogram each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timed {
+pub(crate) enum LoadTiming {
     /// From the sending of an acquire to its grant.
     Acquire,
     /// The same of those who asked for a side, apart.
@@ -230,53 +230,59 @@ pub(crate) enum Timed {
     Wave,
 }
 
-impl Timed {
+impl LoadTiming {
     /// How many there are.
-    pub(crate) const COUNT: usize = Timed::Wave as usize + 1;
+    pub(crate) const COUNT: usize = LoadTiming::Wave as usize + 1;
 }
 
 /// Receives each step of the tasks: a call before it is sent, and its answer before anybody acts on it.
 pub(crate) trait Sink: Send + Sync + 'static {
     /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given comes back with the answer.
-    fn acquires(&self, task: &Task, asked: &Asked, called: Instant, due: Option<Instant>) -> u64;
+    fn acquires(
+        &self,
+        task: &Task,
+        asked: &CycleRequest,
+        called: Instant,
+        due: Option<Instant>,
+    ) -> u64;
     /// It was granted.
-    fn acquired(&self, task: &Task, call: u64, held: &Held);
+    fn acquired(&self, task: &Task, call: u64, held: &TaskHold);
     /// It was not. How long the task is to keep still.
     fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;
     /// A release is sent next.
-    fn releases(&self, task: &Task, held: &Held, sent: Instant) -> u64;
+    fn releases(&self, task: &Task, held: &TaskHold, sent: Instant) -> u64;
     /// It was answered.
-    fn released(&self, task: &Task, call: u64, held: &Held, sent: Instant, end: ReleaseEnd);
+    fn released(&self, task: &Task, call: u64, held: &TaskHold, sent: Instant, end: ReleaseEnd);
     /// A hold is over without a release.
-    fn abandoned(&self, task: &Task, held: &Held, at: Instant);
+    fn abandoned(&self, task: &Task, held: &TaskHold, at: Instant);
 
     /// Whether it writes down who asked: then a client must know each task by its name.
     fn names_owners(&self) -> bool {
         false
     }
     /// An extend is sent next.
-    fn extends(&self, _task: &Task, _held: &Held, _lease: Duration) -> u64 {
+    fn extends(&self, _task: &Task, _held: &TaskHold, _lease: Duration) -> u64 {
         0
     }
     /// It was answered.
-    fn extended(&self, _task: &Task, _call: u64, _held: &Held, _end: ReleaseEnd) {}
+    fn extended(&self, _task: &Task, _call: u64, _held: &TaskHold, _end: ReleaseEnd) {}
     /// Its caller gave up an acquire before the answer.
     fn given_up(&self) {}
     /// Whether the library has said that the hold is lost.
-    fn is_lost(&self, _held: &Held) -> bool {
+    fn is_lost(&self, _held: &TaskHold) -> bool {
         false
     }
     /// The holder begins its work on what the lock protects; what it saw there.
-    fn begins_work(&self, _task: &Task, _held: &Held) -> Vec<i64> {
+    fn begins_work(&self, _task: &Task, _held: &TaskHold) -> Vec<i64> {
         Vec::new()
     }
     /// The holder ends it.
-    fn ends_work(&self, _task: &Task, _held: &Held, _seen: Vec<i64>) {}
+    fn ends_work(&self, _task: &Task, _held: &TaskHold, _seen: Vec<i64>) {}
 
     /// A cycle was due, and the pacer has just said so.
     fn due(&self, _at: Instant) {}
     /// Something else was timed.
-    fn timed(&self, _task: &Task, _what: Timed, _from: Instant, _to: Instant) {}
+    fn timed(&self, _task: &Task, _what: LoadTiming, _from: Instant, _to: Instant) {}
     /// A client of the task's own could not be connected. How long the task is to keep still.
     fn not_connected(&self, _task: &Task, _why: &str) -> Duration {
         Duration::ZERO

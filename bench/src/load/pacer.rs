@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Sink, shared::Shared};
+use super::{Sink, load_state::LoadState};
 use crate::workload::arrivals::Schedule;
 
 /// A nap is cut into pieces, so that the end of a load is not slept through.
@@ -18,7 +18,7 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// Starts the schedule now; `None` in a closed loop, and where it was started before.
-    pub(crate) fn start(shared: &Arc<Shared>, sink: Arc<dyn Sink>) -> Option<Pacer> {
+    pub(crate) fn start(shared: &Arc<LoadState>, sink: Arc<dyn Sink>) -> Option<Pacer> {
         let ticks = shared.ticks.as_ref()?;
         let (phase, schedule) = shared.load.schedule()?;
         let began = Instant::now() + phase;
@@ -34,7 +34,7 @@ impl Pacer {
     }
 }
 
-fn keep(shared: &Shared, sink: &dyn Sink, schedule: Schedule, began: Instant) {
+fn keep(shared: &LoadState, sink: &dyn Sink, schedule: Schedule, began: Instant) {
     // The kernel may otherwise wake us 50 µs late to save power. Without it lags are a little larger, and are shown.
     let _ = nix::sys::prctl::set_timerslack(1);
     let ticks = shared.ticks.as_ref().expect("an open loop");

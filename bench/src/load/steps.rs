@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Connector, Held, SharedClient, Task, Timed};
+use super::{Connector, LoadTiming, SharedClient, Task, TaskHold};
 use crate::{subject::Caller, workload::Rhythm};
 
 /// Goes round until the end of the load, or of the task's client.
@@ -88,7 +88,8 @@ async fn herd(mut task: Task) {
             task.keep(held).await;
         }
         if task.unless_over(member.gather()).await == Some(true) {
-            task.sink.timed(&task, Timed::Wave, arrived, Instant::now());
+            task.sink
+                .timed(&task, LoadTiming::Wave, arrived, Instant::now());
         }
         task.think().await;
     }
@@ -135,7 +136,10 @@ async fn crash(mut task: Task) {
         let Some(next) = task.acquire(asked, None).await else {
             continue;
         };
-        for (what, from) in [(Timed::Recovery, died), (Timed::RecoveryLate, lease_end)] {
+        for (what, from) in [
+            (LoadTiming::Recovery, died),
+            (LoadTiming::RecoveryLate, lease_end),
+        ] {
             task.sink.timed(&task, what, from, next.granted);
         }
         task.release(next).await;
@@ -150,9 +154,9 @@ async fn churn(mut task: Task) {
             continue;
         };
         task.sink
-            .timed(&task, Timed::Connect, began, Instant::now());
+            .timed(&task, LoadTiming::Connect, began, Instant::now());
         if let Some(held) = task.acquire_by(&client, asked, None).await {
-            let Held { asked, .. } = &held;
+            let TaskHold { asked, .. } = &held;
             task.pause(asked.keep).await;
             task.release_by(&client, held).await;
         }

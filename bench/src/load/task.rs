@@ -12,9 +12,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     Owners, Protects, SharedClient, Sink,
-    draw::{Asked, between},
+    draw::{CycleRequest, between},
     gate::Gate,
-    shared::Shared,
+    load_state::LoadState,
 };
 use crate::subject::{AcquireEnd, AcquireRequest, Caller, ReleaseEnd};
 
@@ -24,7 +24,7 @@ const READ: &str = "read";
 
 /// A task and its client.
 pub(crate) struct Task {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LoadState>,
     pub(crate) client: SharedClient,
     /// `None`: the client is never stopped and never dies.
     gate: Option<Arc<Gate>>,
@@ -43,8 +43,8 @@ pub(crate) struct Task {
 }
 
 /// A grant that a task holds.
-pub(crate) struct Held {
-    pub(crate) asked: Asked,
+pub(crate) struct TaskHold {
+    pub(crate) asked: CycleRequest,
     /// The grant as the client calls it.
     pub(crate) grant: String,
     pub(crate) token: Option<u64>,
@@ -63,7 +63,7 @@ pub(crate) struct Held {
 impl Task {
     /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `name` its name in its own.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<LoadState>,
         client: SharedClient,
         gate: Option<Arc<Gate>>,
         sink: Arc<dyn Sink>,
@@ -138,13 +138,14 @@ impl Task {
     }
 
     /// What the next cycle asks for.
-    pub(super) fn draw(&mut self) -> Asked {
+    pub(super) fn draw(&mut self) -> CycleRequest {
         let (shared, number, cycle) = (&self.shared, self.number, self.cycles);
         self.cycles += 1;
         let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
         let until = shared.load.cancel.1;
         let cancels = !until.is_zero() && self.began.elapsed() < until;
-        let mut asked = Asked::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
+        let mut asked =
+            CycleRequest::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
         let share = shared.load.owner_moves.clamp(0.0, 1.0);
         if share > 0.0 && self.random.random_bool(share) {
             asked.moves_to = Some(neighbour(&self.name));
@@ -155,9 +156,9 @@ impl Task {
     /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
     pub(super) fn acquire(
         &self,
-        asked: Asked,
+        asked: CycleRequest,
         due: Option<Instant>,
-    ) -> impl Future<Output = Option<Held>> {
+    ) -> impl Future<Output = Option<TaskHold>> {
         self.acquire_by(&self.client, asked, due)
     }
 
@@ -165,9 +166,9 @@ impl Task {
     pub(super) async fn acquire_by(
         &self,
         client: &SharedClient,
-        asked: Asked,
+        asked: CycleRequest,
         due: Option<Instant>,
-    ) -> Option<Held> {
+    ) -> Option<TaskHold> {
         if !self.gate().await {
             return None;
         }
@@ -190,7 +191,7 @@ impl Task {
                 returned_at,
                 lease,
             } => {
-                let held = Held {
+                let held = TaskHold {
                     asked,
                     grant,
                     token,
@@ -231,7 +232,7 @@ impl Task {
 
     fn request<'a>(
         &'a self,
-        asked: &'a Asked,
+        asked: &'a CycleRequest,
         others: &'a [&'a str],
         owner: &'a str,
     ) -> AcquireRequest<'a> {
@@ -257,7 +258,7 @@ impl Task {
     }
 
     /// Acquires, keeps and gives back by a caller that has the hold meanwhile.
-    pub(super) async fn cycle_of(&self, caller: &mut dyn Caller, asked: Asked) {
+    pub(super) async fn cycle_of(&self, caller: &mut dyn Caller, asked: CycleRequest) {
         let called = Instant::now();
         let call = self.sink.acquires(self, &asked, called, None);
         let begun = caller.begin_acquire(self.request(&asked, &[], &self.name));
@@ -273,7 +274,7 @@ impl Task {
                 return self.pause(pause).await;
             }
         };
-        let mut held = Held {
+        let mut held = TaskHold {
             asked,
             grant: String::new(),
             token: None,
@@ -299,12 +300,12 @@ impl Task {
     }
 
     /// Gives back. Whether the lock was held until then.
-    pub(super) fn release(&self, held: Held) -> impl Future<Output = bool> {
+    pub(super) fn release(&self, held: TaskHold) -> impl Future<Output = bool> {
         self.release_by(&self.client, held)
     }
 
     /// The same by the client that acquired.
-    pub(super) async fn release_by(&self, client: &SharedClient, held: Held) -> bool {
+    pub(super) async fn release_by(&self, client: &SharedClient, held: TaskHold) -> bool {
         let live = self.gate().await;
         let sent = Instant::now();
         if !live {
@@ -322,7 +323,7 @@ impl Task {
     }
 
     /// Keeps a hold as long as was drawn, does meanwhile what the load has holders do, and gives it back.
-    pub(super) async fn keep(&self, held: Held) {
+    pub(super) async fn keep(&self, held: TaskHold) {
         let load = &self.shared.load;
         let gives_up = held.asked.cancel.map(|after| held.called + after);
         let plain = load.protects == Protects::None && load.extend.is_none() && !held.asked.again;
@@ -342,7 +343,7 @@ impl Task {
         let seen = self.sink.begins_work(self, &held);
         let nested = match held.asked.again {
             true => {
-                let inner = Asked {
+                let inner = CycleRequest {
                     moves_to: None,
                     ..held.asked.clone()
                 };
@@ -360,11 +361,11 @@ impl Task {
 
     /// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its time is up. Where the reading
     /// side is refused it stays a writer.
-    async fn write_then_read(&self, writer: Held, downgrade: Instant, until: Instant) {
+    async fn write_then_read(&self, writer: TaskHold, downgrade: Instant, until: Instant) {
         let seen = self.sink.begins_work(self, &writer);
         self.keep_until(&writer, downgrade).await;
         self.end_work(&writer, seen).await;
-        let asked = Asked {
+        let asked = CycleRequest {
             kind: READ.into(),
             ..writer.asked.clone()
         };
@@ -382,14 +383,14 @@ impl Task {
     }
 
     /// The last step of a holder that was not notified that its lock is lost.
-    async fn end_work(&self, held: &Held, seen: Vec<i64>) {
+    async fn end_work(&self, held: &TaskHold, seen: Vec<i64>) {
         if self.gate().await && !self.sink.is_lost(held) {
             self.sink.ends_work(self, held, seen);
         }
     }
 
     /// Keeps the hold until its time is up or the load ends, extending it on the way. A stopped process does not notice that time passes.
-    async fn keep_until(&self, held: &Held, until: Instant) {
+    async fn keep_until(&self, held: &TaskHold, until: Instant) {
         if held.asked.keep.is_zero() {
             return;
         }
@@ -411,7 +412,7 @@ impl Task {
     }
 
     /// Extends; false once the library says that the lock is not held: then it is not asked again.
-    async fn extend(&self, held: &Held, lease: Duration) -> bool {
+    async fn extend(&self, held: &TaskHold, lease: Duration) -> bool {
         let call = self.sink.extends(self, held, lease);
         let end = match &held.asked.moves_to {
             Some(owner) => self.client.extend_as(&held.grant, lease, owner).await,

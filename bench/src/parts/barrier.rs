@@ -51,7 +51,7 @@ impl From<Trouble> for BarrierError {
 
 /// The part of a generator in a load that several share.
 pub struct Barrier {
-    at: Arc<Meeting>,
+    at: Arc<BarrierHash>,
     share: Share,
     meeting: String,
     patience: Duration,
@@ -59,13 +59,13 @@ pub struct Barrier {
 }
 
 /// The hash, and the connection to the server that has it.
-struct Meeting {
+struct BarrierHash {
     links: Links,
     key: String,
 }
 
 /// What the hash says, and the server's clock beside ours.
-struct Seen {
+struct BarrierState {
     fields: BTreeMap<String, String>,
     server_us: u64,
     /// When the server's clock said so, by ours, to half the trip.
@@ -73,7 +73,7 @@ struct Seen {
     half_trip: Duration,
 }
 
-impl Meeting {
+impl BarrierHash {
     /// Sends a command whose first argument is the hash.
     async fn ask<T: redis::FromRedisValue>(&self, verb: &str, args: &[&str]) -> Result<T, Trouble> {
         let words = [&[verb, &self.key], args].concat();
@@ -99,11 +99,11 @@ impl Meeting {
         Ok(())
     }
 
-    async fn look(&self) -> Result<Seen, Trouble> {
+    async fn look(&self) -> Result<BarrierState, Trouble> {
         let fields = self.ask("HGETALL", &[]).await?;
         let asked = self.links.time(&self.key, Instant::now).await?;
         let half_trip = (asked.answered - asked.sent) / 2;
-        Ok(Seen {
+        Ok(BarrierState {
             fields,
             server_us: asked.reference_ns / 1_000,
             at: asked.sent + half_trip,
@@ -118,7 +118,7 @@ impl Meeting {
     }
 }
 
-impl Seen {
+impl BarrierState {
     fn number(&self, field: &str) -> Option<u64> {
         self.fields.get(field)?.parse().ok()
     }
@@ -170,7 +170,7 @@ impl Barrier {
         let links = Links::parse(target, Duration::from_secs(2))
             .map_err(|error| BarrierError::Unreachable(error.to_string()))?;
         let key = format!("{prefix}parts");
-        let at = Arc::new(Meeting { links, key });
+        let at = Arc::new(BarrierHash { links, key });
         let settled = at.settle("plan", plan).await?;
         let Share { index, of } = share;
         if settled != plan {

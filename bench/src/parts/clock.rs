@@ -12,7 +12,7 @@ use crate::{
 
 /// A moment of a server's clock, asked for by one of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked<T> {
+pub struct ServerTime<T> {
     /// When it was asked, by our clock.
     pub sent: T,
     /// When the answer came.
@@ -27,11 +27,11 @@ impl Links {
         &self,
         key: &str,
         now: impl Fn() -> T,
-    ) -> Result<Asked<T>, Trouble> {
+    ) -> Result<ServerTime<T>, Trouble> {
         let time = redis::cmd("TIME");
         let sent = now();
         let (s, us): (u64, u64) = self.query(key, &time).await?;
-        Ok(Asked {
+        Ok(ServerTime {
             sent,
             answered: now(),
             reference_ns: (s * 1_000_000 + us) * 1_000,
@@ -58,7 +58,7 @@ impl Reference {
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn ask<T>(&self, now: impl Fn() -> T) -> Result<Asked<T>, SubjectError> {
+    pub async fn ask<T>(&self, now: impl Fn() -> T) -> Result<ServerTime<T>, SubjectError> {
         let asked = self.links.time("", now).await;
         asked.map_err(|trouble| SubjectError::unreachable(trouble.to_string()))
     }

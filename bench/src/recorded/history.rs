@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use results::history::{Acquire, Call, End, Entry, Event};
 
-use super::way::Way;
+use super::write_path::WritePath;
 use super::{Protects, Record};
-use crate::load::{Asked, Held, Sink, Task};
+use crate::load::{CycleRequest, Sink, Task, TaskHold};
 use crate::subject::{AcquireEnd, ClientEvent, ReleaseEnd, is_shared};
 
 /// So many events of grants that are not on record are kept; what comes beyond is counted.
@@ -21,7 +21,7 @@ pub(super) struct ClientHistory {
     pub(super) name: String,
     pub(super) incarnation: u32,
     grants: Mutex<Grants>,
-    pub(super) way: Way,
+    pub(super) way: WritePath,
 }
 
 /// The grants of one client.
@@ -42,7 +42,7 @@ impl ClientHistory {
             name: name.to_owned(),
             incarnation,
             grants: Mutex::default(),
-            way: Way::default(),
+            way: WritePath::default(),
         }
     }
 
@@ -125,7 +125,7 @@ impl ClientHistory {
 }
 
 impl Sink for ClientHistory {
-    fn acquires(&self, task: &Task, asked: &Asked, _: Instant, due: Option<Instant>) -> u64 {
+    fn acquires(&self, task: &Task, asked: &CycleRequest, _: Instant, due: Option<Instant>) -> u64 {
         let load = &task.shared.load;
         let mut names = asked.names(load);
         let single = (names.len() == 1 && &*asked.kind != "multi").then(|| names.remove(0));
@@ -145,7 +145,7 @@ impl Sink for ClientHistory {
         call
     }
 
-    fn acquired(&self, _task: &Task, call: u64, held: &Held) {
+    fn acquired(&self, _task: &Task, call: u64, held: &TaskHold) {
         let sink = &self.record.sink;
         let end = End::Ok {
             grant: Some(self.grant(&held.grant)),
@@ -189,22 +189,22 @@ impl Sink for ClientHistory {
         self.record.callers().due(self.record.sink.ns(at));
     }
 
-    fn releases(&self, _task: &Task, held: &Held, _sent: Instant) -> u64 {
+    fn releases(&self, _task: &Task, held: &TaskHold, _sent: Instant) -> u64 {
         let grant = self.grant(&held.grant);
         self.call(Call::Release { grant })
     }
 
-    fn released(&self, _task: &Task, call: u64, _held: &Held, _sent: Instant, end: ReleaseEnd) {
+    fn released(&self, _task: &Task, call: u64, _held: &TaskHold, _sent: Instant, end: ReleaseEnd) {
         self.end(call, ended(end));
     }
 
-    fn abandoned(&self, _task: &Task, _held: &Held, _at: Instant) {}
+    fn abandoned(&self, _task: &Task, _held: &TaskHold, _at: Instant) {}
 
     fn names_owners(&self) -> bool {
         true
     }
 
-    fn extends(&self, _task: &Task, held: &Held, lease: Duration) -> u64 {
+    fn extends(&self, _task: &Task, held: &TaskHold, lease: Duration) -> u64 {
         self.call(Call::Extend {
             grant: self.grant(&held.grant),
             lease_ms: ms(lease),
@@ -212,19 +212,19 @@ impl Sink for ClientHistory {
         })
     }
 
-    fn extended(&self, _task: &Task, call: u64, held: &Held, end: ReleaseEnd) {
+    fn extended(&self, _task: &Task, call: u64, held: &TaskHold, end: ReleaseEnd) {
         if end == ReleaseEnd::NotHeld {
             self.grants().lost.insert(held.grant.clone(), true);
         }
         self.end(call, ended(end));
     }
 
-    fn is_lost(&self, held: &Held) -> bool {
+    fn is_lost(&self, held: &TaskHold) -> bool {
         self.grants().lost.get(&held.grant) == Some(&true)
     }
 
     /// The counters as they were read when the hold began, in the order of the locks.
-    fn begins_work(&self, task: &Task, held: &Held) -> Vec<i64> {
+    fn begins_work(&self, task: &Task, held: &TaskHold) -> Vec<i64> {
         let (load, resources) = (&task.shared.load, &self.record.resources);
         match (load.protects, held.token) {
             _ if is_shared(&held.asked.kind) => Vec::new(),
@@ -241,7 +241,7 @@ impl Sink for ClientHistory {
     }
 
     /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until then.
-    fn ends_work(&self, task: &Task, held: &Held, seen: Vec<i64>) {
+    fn ends_work(&self, task: &Task, held: &TaskHold, seen: Vec<i64>) {
         let protects = task.shared.load.protects;
         if protects == Protects::None || is_shared(&held.asked.kind) {
             return;

@@ -8,7 +8,7 @@ mod callers;
 mod client;
 mod history;
 mod resource;
-mod way;
+mod write_path;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use results::open_loop::Wait;
 use tokio::sync::watch;
 
-use crate::load::Shared;
+use crate::load::LoadState;
 pub use crate::load::{Load, Owners, Protects};
 use crate::sink::Sink;
 use crate::subject::Connected;
@@ -35,7 +35,7 @@ pub struct LoadRun {
 
 /// What all clients of a load write to.
 struct Record {
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     sink: Arc<dyn Sink>,
     resources: resource::Resources,
     next_id: AtomicU64,
@@ -52,7 +52,7 @@ impl LoadRun {
     pub fn new(load: Load, sink: Arc<dyn Sink>) -> Self {
         LoadRun {
             record: Arc::new(Record {
-                shared: Arc::new(Shared::new(load, None, Some(PATIENCE))),
+                shared: Arc::new(LoadState::new(load, None, Some(PATIENCE))),
                 sink,
                 resources: resource::Resources::default(),
                 next_id: AtomicU64::new(1),

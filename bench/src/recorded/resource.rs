@@ -11,12 +11,12 @@ use crate::sink::Sink;
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     counters: Mutex<HashMap<String, i64>>,
-    registers: Mutex<HashMap<String, Taken>>,
+    registers: Mutex<HashMap<String, AcceptedToken>>,
 }
 
 /// The highest token that a register has taken, and from which hold.
 #[derive(Debug)]
-struct Taken {
+struct AcceptedToken {
     token: u64,
     grant: String,
 }
@@ -63,7 +63,7 @@ impl Resources {
         if accepted {
             registers.insert(
                 lock.to_owned(),
-                Taken {
+                AcceptedToken {
                     token,
                     grant: grant.to_owned(),
                 },
@@ -88,9 +88,9 @@ mod tests {
 
     /// Keeps what was recorded.
     #[derive(Default)]
-    struct Kept(Mutex<Vec<Entry>>);
+    struct RecordingSink(Mutex<Vec<Entry>>);
 
-    impl Sink for Kept {
+    impl Sink for RecordingSink {
         fn record(&self, entry: Entry) -> u64 {
             let mut kept = self.0.lock().unwrap();
             kept.push(entry);
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    fn accepted(kept: &Kept) -> Vec<bool> {
+    fn accepted(kept: &RecordingSink) -> Vec<bool> {
         let kept = kept.0.lock().unwrap();
         kept.iter()
             .map(|entry| matches!(entry, Entry::Event(Event::Write { accepted: true, .. })))
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_register_refuses_a_token_that_is_not_higher_than_another_holds() {
         let resources = Resources::default();
-        let kept = Kept::default();
+        let kept = RecordingSink::default();
         for (grant, token) in [("a", 5), ("a", 5), ("b", 5), ("b", 6), ("a", 5)] {
             resources.show("orders", grant, token, &kept);
         }
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_counter_loses_an_update_of_two_that_read_the_same() {
         let resources = Resources::default();
-        let kept = Kept::default();
+        let kept = RecordingSink::default();
         let (first, second) = (resources.read("orders"), resources.read("orders"));
         resources.write("orders", "a", None, first, &kept);
         resources.write("orders", "b", None, second, &kept);

@@ -15,12 +15,12 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ledger::{Turn, part_of},
+    ledger::{LockCycle, part_of},
     record::{SHARDS, Samples, TaskState, raise},
     renewals::Renewals,
 };
 use crate::{
-    load::{Asked, Held, Shared, Sink, Task, Timed},
+    load::{CycleRequest, LoadState, LoadTiming, Sink, Task, TaskHold},
     per_thread::PerThread,
     stats::histogram::{add, add_coarse, as_pairs, histogram},
     subject::{AcquireEnd, ReleaseEnd},
@@ -36,7 +36,7 @@ const LATE_NS: u64 = 1_000_000;
 
 /// What an open loop offered within the window.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedLoad {
     /// Cycles that were due.
     pub(crate) due: u64,
     /// From the due time to the pacer's waking.
@@ -44,9 +44,9 @@ pub(crate) struct Offered {
     pub(crate) lag: Histogram<u64>,
 }
 
-impl Default for Offered {
+impl Default for OfferedLoad {
     fn default() -> Self {
-        Offered {
+        OfferedLoad {
             due: 0,
             lag: histogram(),
         }
@@ -69,14 +69,14 @@ pub(super) struct Figures {
     pub(super) samples: PerThread<Samples, SHARDS>,
     pub(super) renewals: Renewals,
     /// `None` in a closed loop.
-    offered: Option<Mutex<Offered>>,
+    offered: Option<Mutex<OfferedLoad>>,
     /// Holds that last, and the most that ever did at once.
     inside: AtomicU64,
     most_inside: AtomicU64,
 }
 
 impl Figures {
-    pub(super) fn new(shared: &Shared, asks: Asks, clients: usize) -> Arc<Self> {
+    pub(super) fn new(shared: &LoadState, asks: Asks, clients: usize) -> Arc<Self> {
         let load = &shared.load;
         Arc::new(Figures {
             asks,
@@ -91,7 +91,7 @@ impl Figures {
                 .collect(),
             samples: PerThread::default(),
             renewals: Renewals::default(),
-            offered: load.pace.map(|_| Mutex::new(Offered::default())),
+            offered: load.pace.map(|_| Mutex::new(OfferedLoad::default())),
             inside: AtomicU64::new(0),
             most_inside: AtomicU64::new(0),
         })
@@ -142,7 +142,7 @@ impl Figures {
     }
 
     /// What was offered; the round is over. `None` in a closed loop.
-    pub(super) fn take_offered(&self) -> Option<Offered> {
+    pub(super) fn take_offered(&self) -> Option<OfferedLoad> {
         let offered = self.offered.as_ref()?;
         Some(std::mem::take(&mut *offered.lock().expect("no panic")))
     }
@@ -156,12 +156,12 @@ impl Figures {
         &self.states[task.number as usize]
     }
 
-    fn is_read(&self, asked: &Asked) -> bool {
+    fn is_read(&self, asked: &CycleRequest) -> bool {
         matches!(self.asks, Asks::Sides { .. }) && &*asked.kind == "read"
     }
 
     /// When a hold ended that was given back then: by contract it may have been before. A renewed one does not end by itself.
-    fn end_ns(&self, held: &Held, release_ns: u64) -> u64 {
+    fn end_ns(&self, held: &TaskHold, release_ns: u64) -> u64 {
         let Some(lease) = held.lease.or(self.lease) else {
             return release_ns;
         };
@@ -196,21 +196,23 @@ impl Figures {
         &self,
         samples: &mut Samples,
         task: &Task,
-        held: &Held,
+        held: &TaskHold,
         release_ns: u64,
         freed_ns: u64,
     ) {
         let to_ns = self.end_ns(held, release_ns);
-        samples.turns.extend(held.asked.locks().map(|lock| Turn {
-            granted_ns: self.ns_at(held.granted),
-            called_ns: self.ns_at(held.called),
-            release_ns,
-            freed_ns,
-            to_ns,
-            lock,
-            task: task.number,
-            shared: self.is_read(&held.asked),
-        }));
+        samples
+            .turns
+            .extend(held.asked.locks().map(|lock| LockCycle {
+                granted_ns: self.ns_at(held.granted),
+                called_ns: self.ns_at(held.called),
+                release_ns,
+                freed_ns,
+                to_ns,
+                lock,
+                task: task.number,
+                shared: self.is_read(&held.asked),
+            }));
         let state = self.state(task);
         if raise(&state.open, -1) == 0 {
             state.holding_since.store(0, Release);
@@ -225,7 +227,13 @@ impl Figures {
 }
 
 impl Sink for Figures {
-    fn acquires(&self, task: &Task, _asked: &Asked, called: Instant, due: Option<Instant>) -> u64 {
+    fn acquires(
+        &self,
+        task: &Task,
+        _asked: &CycleRequest,
+        called: Instant,
+        due: Option<Instant>,
+    ) -> u64 {
         let (state, called_ns) = (self.state(task), self.ns_at(called));
         state.calling_since.store(called_ns, Release);
         if self.within(called_ns) {
@@ -235,13 +243,13 @@ impl Sink for Figures {
         if let Some(due_ns) = due_ns.filter(|due_ns| self.within(*due_ns)) {
             let lag_ns = called_ns.saturating_sub(due_ns);
             let mut samples = self.samples();
-            samples.add(Timed::StartLag, lag_ns);
+            samples.add(LoadTiming::StartLag, lag_ns);
             samples.late += u64::from(lag_ns > LATE_NS);
         }
         0
     }
 
-    fn acquired(&self, task: &Task, _call: u64, held: &Held) {
+    fn acquired(&self, task: &Task, _call: u64, held: &TaskHold) {
         let (called_ns, granted_ns) = (self.ns_at(held.called), self.ns_at(held.granted));
         let state = self.state(task);
         if raise(&state.open, 1) == 1 {
@@ -263,18 +271,18 @@ impl Sink for Figures {
             return;
         }
         let service_ns = granted_ns - called_ns;
-        samples.add(Timed::Acquire, service_ns);
+        samples.add(LoadTiming::Acquire, service_ns);
         if matches!(self.asks, Asks::Sides { .. }) {
             let side = match self.is_read(&held.asked) {
-                true => Timed::Read,
-                false => Timed::Write,
+                true => LoadTiming::Read,
+                false => LoadTiming::Write,
             };
             samples.add(side, service_ns);
         }
         let mut response_ns = service_ns;
         if let Some(due) = held.due {
             response_ns = granted_ns.saturating_sub(self.ns_at(due));
-            samples.add(Timed::Response, response_ns);
+            samples.add(LoadTiming::Response, response_ns);
         }
         let part = part_of(granted_ns, from, to);
         add_coarse(&mut samples.acquire_per_part[part], response_ns);
@@ -288,7 +296,7 @@ impl Sink for Figures {
         match end {
             AcquireEnd::Busy => {
                 if self.within(ended_ns) {
-                    samples.add(Timed::GaveUp, ended_ns - called_ns);
+                    samples.add(LoadTiming::GaveUp, ended_ns - called_ns);
                 }
                 return Duration::ZERO;
             }
@@ -299,7 +307,7 @@ impl Sink for Figures {
         AFTER_ERROR
     }
 
-    fn releases(&self, task: &Task, _held: &Held, sent: Instant) -> u64 {
+    fn releases(&self, task: &Task, _held: &TaskHold, sent: Instant) -> u64 {
         self.left();
         self.state(task)
             .calling_since
@@ -307,7 +315,7 @@ impl Sink for Figures {
         0
     }
 
-    fn released(&self, task: &Task, _call: u64, held: &Held, sent: Instant, end: ReleaseEnd) {
+    fn released(&self, task: &Task, _call: u64, held: &TaskHold, sent: Instant, end: ReleaseEnd) {
         let (release_ns, freed_ns) = (self.ns_at(sent), self.now_ns());
         self.state(task).calling_since.store(0, Release);
         let mut samples = self.samples();
@@ -316,7 +324,7 @@ impl Sink for Figures {
         match end {
             ReleaseEnd::Ok => {
                 if self.within(freed_ns) {
-                    samples.add(Timed::Release, freed_ns - release_ns);
+                    samples.add(LoadTiming::Release, freed_ns - release_ns);
                 }
                 self.count_cycle(&mut samples, task.number, freed_ns);
             }
@@ -326,7 +334,7 @@ impl Sink for Figures {
         }
     }
 
-    fn abandoned(&self, task: &Task, held: &Held, at: Instant) {
+    fn abandoned(&self, task: &Task, held: &TaskHold, at: Instant) {
         let at_ns = self.ns_at(at);
         self.over(&mut self.samples(), task, held, at_ns, at_ns);
     }
@@ -341,11 +349,11 @@ impl Sink for Figures {
         }
     }
 
-    fn timed(&self, _task: &Task, what: Timed, from: Instant, to: Instant) {
+    fn timed(&self, _task: &Task, what: LoadTiming, from: Instant, to: Instant) {
         let (from_ns, to_ns) = (self.ns_at(from), self.ns_at(to));
         // A wave counts by its beginning, all else by its end.
         let counts = match what {
-            Timed::Wave => from_ns,
+            LoadTiming::Wave => from_ns,
             _ => to_ns,
         };
         if self.within(counts) {

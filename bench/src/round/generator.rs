@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{figures::Figures, ledger::Ledger, look};
 use crate::{
-    load::{self, Load, Shared, SharedClient, Task},
+    load::{self, Load, LoadState, SharedClient, Task},
     parts::Share,
     subject::{AcquireEnd, AcquireRequest, Caller, LockClient, ReleaseEnd},
     workload::{Asks, Rhythm},
@@ -24,13 +24,13 @@ const ENOUGH: Duration = Duration::from_millis(4);
 const MOST_TASKS: u32 = 256;
 
 /// Grants whatever is asked for.
-struct Free {
+struct GrantAllClient {
     /// Whether its callers keep what they hold, as those of the client that was measured.
     has_callers: bool,
 }
 
 #[async_trait]
-impl LockClient for Free {
+impl LockClient for GrantAllClient {
     async fn acquire(&self, _: AcquireRequest<'_>) -> AcquireEnd {
         AcquireEnd::ok("g1".to_owned(), None)
     }
@@ -40,14 +40,15 @@ impl LockClient for Free {
     }
 
     fn caller(&self, _: &[&str]) -> Option<Box<dyn Caller>> {
-        self.has_callers.then(|| Box::new(Held) as Box<dyn Caller>)
+        self.has_callers
+            .then(|| Box::new(GrantAllCaller) as Box<dyn Caller>)
     }
 }
 
 /// A caller that is granted whatever it asks for.
-struct Held;
+struct GrantAllCaller;
 
-impl Caller for Held {
+impl Caller for GrantAllCaller {
     fn begin_acquire(&mut self, _: AcquireRequest<'_>) -> Result<(), AcquireEnd> {
         Ok(())
     }
@@ -84,9 +85,9 @@ pub(super) fn cpu_us(load: &Load, asks: Asks, clients: &[SharedClient]) -> Optio
         pace: None,
         ..load.clone()
     };
-    let shared = Arc::new(Shared::new(load, None, None));
+    let shared = Arc::new(LoadState::new(load, None, None));
     let figures = Figures::new(&shared, asks, 1);
-    let client: SharedClient = Arc::new(Box::new(Free { has_callers }));
+    let client: SharedClient = Arc::new(Box::new(GrantAllClient { has_callers }));
     let task = |number| {
         let named = (number, format!("t{number}"));
         let (shared, client) = (shared.clone(), client.clone());
@@ -142,7 +143,7 @@ mod tests {
             ..Load::default()
         };
         for has_callers in [true, false] {
-            let client: SharedClient = Arc::new(Box::new(Free { has_callers }));
+            let client: SharedClient = Arc::new(Box::new(GrantAllClient { has_callers }));
             for name in ["uncontended", "chain", "zipf"] {
                 let us = cpu_us(&load(name), Asks::One, std::slice::from_ref(&client)).unwrap();
                 assert!((0.01..1_000.0).contains(&us), "{name}: {us}");

@@ -1,13 +1,13 @@
 //! Rounds of several generators that were made at the same time, as one round.
 
-use super::{Round, Spent, ledger::Passed};
+use super::{Round, Spent, ledger::HandoffCounts};
 
 impl Round {
     /// Leaves out what one generator alone cannot know of locks that others take too: who had them in between.
     pub(crate) fn forget_hand_offs(&mut self) {
-        self.passed = Passed {
+        self.passed = HandoffCounts {
             grants: self.passed.grants,
-            ..Passed::default()
+            ..HandoffCounts::default()
         };
         self.most_inside = None;
         self.share_min = None;

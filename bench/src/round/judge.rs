@@ -27,7 +27,7 @@ pub(crate) struct Overlap {
 
 /// Until when a lock is held.
 #[derive(Debug, Default)]
-struct Until {
+struct HoldEnds {
     alone: Option<u64>,
     shared: Option<u64>,
     /// The ends of permits that have not passed.
@@ -41,7 +41,7 @@ pub(crate) struct Judge {
     #[serde(skip)]
     permits: Option<u32>,
     #[serde(skip)]
-    locks: Vec<Until>,
+    locks: Vec<HoldEnds>,
     /// Holds seen.
     pub(crate) seen: u64,
     /// The first overlap; of permits, the first time that there were too many.
@@ -67,7 +67,7 @@ impl Judge {
         self.seen += 1;
         let at = hold.lock as usize;
         if self.locks.len() <= at {
-            self.locks.resize_with(at + 1, Until::default);
+            self.locks.resize_with(at + 1, HoldEnds::default);
         }
         let until = &mut self.locks[at];
         let ends = Some(hold.to_ns);

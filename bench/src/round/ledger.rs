@@ -22,7 +22,7 @@ const LOST_WAKEUP_NS: u64 = 100_000_000;
 
 /// One trip through a lock, on the round's clock in nanoseconds. Ordered by grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Turn {
+pub(crate) struct LockCycle {
     pub(crate) granted_ns: u64,
     pub(crate) called_ns: u64,
     pub(crate) release_ns: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Turn {
 
 /// What was seen of hand-offs within the window.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Passed {
+pub(crate) struct HandoffCounts {
     pub(crate) grants: u64,
     pub(crate) to_another: u64,
     pub(crate) to_itself: u64,
@@ -60,9 +60,9 @@ pub(crate) struct Passed {
     pub(crate) lost_wakeups: u64,
 }
 
-impl Default for Passed {
+impl Default for HandoffCounts {
     fn default() -> Self {
-        Passed {
+        HandoffCounts {
             grants: 0,
             to_another: 0,
             to_itself: 0,
@@ -79,9 +79,9 @@ impl Default for Passed {
     }
 }
 
-impl Passed {
+impl HandoffCounts {
     /// Adds what was seen in another window; the parts of each stay by themselves.
-    pub(crate) fn merge(&mut self, other: &Passed) {
+    pub(crate) fn merge(&mut self, other: &HandoffCounts) {
         merge(&mut self.handoff, &other.handoff);
         merge(&mut self.notified, &other.notified);
         self.grants += other.grants;
@@ -97,7 +97,7 @@ impl Passed {
 
 /// A grant that a call made before it, and granted after it, may still say something about.
 #[derive(Debug, Clone, Copy)]
-struct Recent {
+struct RecentGrant {
     called_ns: u64,
     granted_ns: u64,
     /// The lock was free from here on …
@@ -111,7 +111,7 @@ struct Recent {
 
 /// The end of a hold, which makes room for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Room {
+struct FreedSlot {
     release_ns: u64,
     freed_ns: u64,
     task: u32,
@@ -120,24 +120,24 @@ struct Room {
 #[derive(Debug, Default)]
 struct OfLock {
     /// Turns granted at the watermark or later; nearly in order, since they come in the order of their ends.
-    early: Vec<Turn>,
+    early: Vec<LockCycle>,
     /// The latest end of all, and of those that shared with nobody.
-    last: Option<Room>,
-    last_alone: Option<Room>,
+    last: Option<FreedSlot>,
+    last_alone: Option<FreedSlot>,
     /// Ends that no grant has used up yet, where permits are counted: as many as there are permits, the earliest first.
-    rooms: BinaryHeap<Reverse<Room>>,
-    recent: VecDeque<Recent>,
+    rooms: BinaryHeap<Reverse<FreedSlot>>,
+    recent: VecDeque<RecentGrant>,
 }
 
 impl OfLock {
     /// The hold whose end let this turn in; `None` where nothing stood in its way. Remembers the turn's own end.
-    fn room_for(&mut self, turn: &Turn, permits: usize) -> Option<Room> {
-        let end = Room {
+    fn room_for(&mut self, turn: &LockCycle, permits: usize) -> Option<FreedSlot> {
+        let end = FreedSlot {
             release_ns: turn.release_ns,
             freed_ns: turn.freed_ns,
             task: turn.task,
         };
-        let latest = |of: Option<Room>| of.map_or(end, |last| last.max(end));
+        let latest = |of: Option<FreedSlot>| of.map_or(end, |last| last.max(end));
         let room = if permits > 1 {
             // The n-th grant needs as many ends before it as make n − permits: the earliest that is left.
             let full = self.rooms.len() >= permits;
@@ -168,9 +168,9 @@ pub(crate) struct Ledger {
     window: (u64, u64),
     /// By the number of the lock.
     locks: Vec<OfLock>,
-    passed: Passed,
+    passed: HandoffCounts,
     /// Room for the turns that a task hands over next.
-    spare: Vec<Turn>,
+    spare: Vec<LockCycle>,
 }
 
 impl Ledger {
@@ -181,7 +181,7 @@ impl Ledger {
             judge: Judge::new(permits),
             window: (u64::MAX, u64::MAX),
             locks: Vec::new(),
-            passed: Passed::default(),
+            passed: HandoffCounts::default(),
             spare: Vec::new(),
         }
     }
@@ -192,7 +192,7 @@ impl Ledger {
     }
 
     /// Takes the turns that are over from where they were written down, which nobody has to wait for while they are sorted in.
-    pub(crate) fn take(&mut self, from: impl FnOnce(&mut Vec<Turn>)) {
+    pub(crate) fn take(&mut self, from: impl FnOnce(&mut Vec<LockCycle>)) {
         let mut turns = std::mem::take(&mut self.spare);
         from(&mut turns);
         self.add(&mut turns);
@@ -200,7 +200,7 @@ impl Ledger {
     }
 
     /// Takes turns that are over.
-    pub(crate) fn add(&mut self, turns: &mut Vec<Turn>) {
+    pub(crate) fn add(&mut self, turns: &mut Vec<LockCycle>) {
         for turn in turns.drain(..) {
             let at = turn.lock as usize;
             if self.locks.len() <= at {
@@ -233,12 +233,12 @@ impl Ledger {
     }
 
     /// What was seen; no turn comes any more.
-    pub(crate) fn finish(mut self) -> (Passed, Judge) {
+    pub(crate) fn finish(mut self) -> (HandoffCounts, Judge) {
         self.look(u64::MAX);
         (self.passed, self.judge)
     }
 
-    fn granted(&mut self, turn: Turn) {
+    fn granted(&mut self, turn: LockCycle) {
         self.judge.add(Hold {
             lock: turn.lock,
             from_ns: turn.granted_ns,
@@ -266,7 +266,7 @@ impl Ledger {
             passed.grants += 1;
             passed.most_bypasses = passed.most_bypasses.max(bypasses);
         }
-        let mut recent = Recent {
+        let mut recent = RecentGrant {
             called_ns: turn.called_ns,
             granted_ns: turn.granted_ns,
             free_ns: turn.granted_ns,
@@ -310,7 +310,7 @@ impl Ledger {
 }
 
 /// Counts a grant that nothing can change any more.
-fn settle(passed: &mut Passed, recent: &Recent) {
+fn settle(passed: &mut HandoffCounts, recent: &RecentGrant) {
     if !recent.counted {
         return;
     }
@@ -335,8 +335,8 @@ pub(crate) fn part_of(t_ns: u64, from_ns: u64, to_ns: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn turn(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> Turn {
-        Turn {
+    fn turn(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> LockCycle {
+        LockCycle {
             granted_ns,
             called_ns,
             release_ns,
@@ -348,21 +348,21 @@ mod tests {
         }
     }
 
-    fn read(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> Turn {
-        Turn {
+    fn read(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> LockCycle {
+        LockCycle {
             shared: true,
             ..turn(task, called_ns, granted_ns, release_ns)
         }
     }
 
-    fn passed_of(permits: Option<u32>, turns: &[Turn]) -> Passed {
+    fn passed_of(permits: Option<u32>, turns: &[LockCycle]) -> HandoffCounts {
         let mut ledger = Ledger::new(permits);
         ledger.set_window(0, 1_000_000_000_000);
         ledger.add(&mut turns.to_vec());
         ledger.finish().0
     }
 
-    fn passed(turns: &[Turn]) -> Passed {
+    fn passed(turns: &[LockCycle]) -> HandoffCounts {
         passed_of(None, turns)
     }
 
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn turns_may_come_in_any_order_and_in_any_pieces() {
-        let mut turns: Vec<Turn> = (0..200)
+        let mut turns: Vec<LockCycle> = (0..200)
             .map(|i| {
                 turn(
                     i % 7,

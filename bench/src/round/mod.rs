@@ -23,7 +23,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     inside::{Counts, LoadReport},
-    load::{self, Connector, Load, Pacer, Shared, SharedClient, Task, Timed},
+    load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task},
     parts::{Barrier, BarrierError},
     server_stats::{ServerCounts, ServerWatch},
     stats::histogram::fill,
@@ -31,12 +31,12 @@ use crate::{
     workload::Asks,
 };
 use figures::Figures;
-pub(crate) use figures::Offered;
+pub(crate) use figures::OfferedLoad;
 use judge::Judge;
-use ledger::{Ledger, Passed};
+use ledger::{HandoffCounts, Ledger};
 pub(crate) use machine::{Disturbance, Machine};
 use record::Samples;
-pub(crate) use renewals::Seen as Renewed;
+pub(crate) use renewals::RenewalMargins as Renewed;
 pub(crate) use sampler::Little;
 
 /// How often turns are judged and dropped, and whether anything still moves is looked at.
@@ -57,8 +57,8 @@ pub(crate) struct Round {
     /// See [`results::over_time::share_min`].
     pub(crate) share_min: Option<f64>,
     pub(crate) samples: Samples,
-    pub(crate) passed: Passed,
-    pub(crate) offered: Option<Offered>,
+    pub(crate) passed: HandoffCounts,
+    pub(crate) offered: Option<OfferedLoad>,
     pub(crate) renewed: Renewed,
     /// Tasks that asked in the window and got nothing in it.
     pub(crate) starved: u64,
@@ -90,8 +90,8 @@ impl Round {
     pub(crate) fn reported(report: &LoadReport, spent: Spent, disturbance: Disturbance) -> Round {
         let mut samples = Samples::new();
         for (what, counts) in [
-            (Timed::Acquire, &report.acquire),
-            (Timed::Release, &report.release),
+            (LoadTiming::Acquire, &report.acquire),
+            (LoadTiming::Release, &report.release),
         ] {
             samples.fill(what, counts);
         }
@@ -99,7 +99,7 @@ impl Round {
         samples.unknown = report.unknown;
         samples.first_error = (samples.errors > 0).then(|| "the driver does not say which".into());
         let count = |counts: &Counts| counts.iter().map(|(_, times)| times).sum::<u64>();
-        let mut passed = Passed::default();
+        let mut passed = HandoffCounts::default();
         fill(&mut passed.handoff, &report.handoff_other);
         passed.grants = report.cycles;
         passed.to_another = passed.handoff.len();
@@ -204,7 +204,7 @@ pub(crate) async fn run(
     servers: Option<&ServerWatch>,
     cancelled: impl Fn() -> bool,
 ) -> Round {
-    let shared = Arc::new(Shared::new(plan.load, Some(plan.connector), None));
+    let shared = Arc::new(LoadState::new(plan.load, Some(plan.connector), None));
     let figures = Figures::new(&shared, plan.asks, clients.len());
     let idle = snapshot(&figures, &shared, clients, servers).await;
     let listeners = listen(&figures, std::mem::take(events));
@@ -317,7 +317,7 @@ fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
 
 /// Waits until every task that prepares is ready.
 async fn prepared(
-    shared: &Shared,
+    shared: &LoadState,
     figures: &Figures,
     ledger: &mut Ledger,
     cancelled: &impl Fn() -> bool,
@@ -398,7 +398,7 @@ struct Snapshot {
 
 async fn snapshot(
     figures: &Figures,
-    shared: &Shared,
+    shared: &LoadState,
     clients: &[SharedClient],
     servers: Option<&ServerWatch>,
 ) -> Snapshot {
@@ -448,7 +448,7 @@ fn collect(
         if since_ns != 0 {
             samples.in_calls_ns += figures.inside(since_ns, to_ns);
             if state.holding_since.load(SeqCst) == 0 && since_ns < to_ns {
-                samples.add(Timed::GaveUp, to_ns - since_ns);
+                samples.add(LoadTiming::GaveUp, to_ns - since_ns);
             }
         }
     }

@@ -13,9 +13,9 @@ use std::{
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Turn;
+use super::ledger::LockCycle;
 use crate::{
-    load::Timed,
+    load::LoadTiming,
     stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, merge_coarse},
 };
 
@@ -87,13 +87,13 @@ pub(crate) struct Samples {
     pub(crate) unknown: u64,
     pub(crate) first_error: Option<String>,
     #[serde(skip)]
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<LockCycle>,
 }
 
-impl Index<Timed> for Samples {
+impl Index<LoadTiming> for Samples {
     type Output = Histogram<u64>;
 
-    fn index(&self, what: Timed) -> &Histogram<u64> {
+    fn index(&self, what: LoadTiming) -> &Histogram<u64> {
         &self.histograms[what as usize]
     }
 }
@@ -107,7 +107,7 @@ impl Default for Samples {
 impl Samples {
     pub(crate) fn new() -> Self {
         Samples {
-            histograms: (0..Timed::COUNT).map(|_| histogram()).collect(),
+            histograms: (0..LoadTiming::COUNT).map(|_| histogram()).collect(),
             late: 0,
             cycles_per_part: vec![0; PARTS],
             acquire_per_part: vec![Coarse::new(); PARTS],
@@ -119,12 +119,12 @@ impl Samples {
         }
     }
 
-    pub(crate) fn add(&mut self, what: Timed, ns: u64) {
+    pub(crate) fn add(&mut self, what: LoadTiming, ns: u64) {
         add(&mut self.histograms[what as usize], ns);
     }
 
     /// Adds samples by how often each was seen.
-    pub(crate) fn fill(&mut self, what: Timed, counts: &[(u64, u64)]) {
+    pub(crate) fn fill(&mut self, what: LoadTiming, counts: &[(u64, u64)]) {
         fill(&mut self.histograms[what as usize], counts);
     }
 

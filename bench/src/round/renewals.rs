@@ -21,7 +21,7 @@ use crate::{
 
 /// What was seen so far.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct RenewalMargins {
     /// What was left of the lease when its renewal was sent, within the window.
     #[serde(with = "as_pairs")]
     pub(crate) margin: Histogram<u64>,
@@ -33,9 +33,9 @@ pub(crate) struct Seen {
     last: HashMap<(u32, String), Instant>,
 }
 
-impl Seen {
+impl RenewalMargins {
     /// Adds what another generator saw in the same window.
-    pub(crate) fn join(&mut self, other: &Seen) {
+    pub(crate) fn join(&mut self, other: &RenewalMargins) {
         merge(&mut self.margin, &other.margin);
         self.renewed += other.renewed;
         self.lost += other.lost;
@@ -43,14 +43,14 @@ impl Seen {
 }
 
 pub(crate) struct Renewals {
-    seen: Mutex<Seen>,
+    seen: Mutex<RenewalMargins>,
     over: AtomicBool,
 }
 
 impl Default for Renewals {
     fn default() -> Self {
         Renewals {
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(RenewalMargins {
                 margin: histogram(),
                 renewed: 0,
                 lost: 0,
@@ -77,9 +77,9 @@ impl Renewals {
         self.over.store(true, Relaxed);
     }
 
-    pub(crate) fn take(&self) -> Seen {
+    pub(crate) fn take(&self) -> RenewalMargins {
         let mut seen = self.seen.lock().expect("no panic");
-        Seen {
+        RenewalMargins {
             margin: std::mem::replace(&mut seen.margin, histogram()),
             renewed: std::mem::take(&mut seen.renewed),
             lost: std::mem::take(&mut seen.lost),

@@ -34,7 +34,7 @@ impl Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
-            let mut seen = Means::default();
+            let mut seen = StretchMeans::default();
             while !stopped.load(Relaxed) {
                 std::thread::sleep(Duration::from_millis(4));
                 seen.add(figures.states.iter().filter(|s| s.in_call()).count() as f64);
@@ -53,15 +53,15 @@ impl Sampler {
 
 /// Means of stretches, of which two become one whenever there are too many: a long run needs no more memory than a short one.
 #[derive(Debug)]
-struct Means {
+struct StretchMeans {
     per_stretch: u32,
     sums: Vec<f64>,
     open: (f64, u32),
 }
 
-impl Default for Means {
+impl Default for StretchMeans {
     fn default() -> Self {
-        Means {
+        StretchMeans {
             per_stretch: 1,
             sums: Vec::new(),
             open: (0.0, 0),
@@ -69,7 +69,7 @@ impl Default for Means {
     }
 }
 
-impl Means {
+impl StretchMeans {
     const MOST: usize = 4_096;
 
     fn add(&mut self, value: f64) {
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn long_runs_keep_their_mean_in_bounded_memory() {
-        let mut means = Means::default();
+        let mut means = StretchMeans::default();
         for i in 0..100_000 {
             means.add(f64::from(i % 10));
         }
         let kept = means.means();
-        assert!(kept.len() < Means::MOST);
+        assert!(kept.len() < StretchMeans::MOST);
         let mean = kept.iter().sum::<f64>() / kept.len() as f64;
         assert!((mean - 4.5).abs() < 0.01, "{mean}");
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     inside::{LoadReport, LoadRequest},
-    load::{Connector, Load, SharedClient, Timed},
+    load::{Connector, Load, LoadTiming, SharedClient},
     round::{self, Clients},
     stats::histogram::{merge, pairs},
     subject::{ConnectTo, Subject, is_shared},
@@ -68,8 +68,8 @@ pub(super) async fn run(
         elapsed_ns: u64::try_from(round.elapsed.as_nanos()).unwrap_or(u64::MAX),
         client_cpu_ns: round.spent.client_cpu_us.map(|us| (us * 1e3) as u64),
         per_task: round.per_task,
-        acquire: pairs(&round.samples[Timed::Acquire]),
-        release: pairs(&round.samples[Timed::Release]),
+        acquire: pairs(&round.samples[LoadTiming::Acquire]),
+        release: pairs(&round.samples[LoadTiming::Release]),
         handoff: pairs(&handoff),
         handoff_other: pairs(&round.passed.handoff),
         overlap: round.judge.overlap.filter(|_| exclusive).map(|overlap| {

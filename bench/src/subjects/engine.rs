@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::{
     common::{Grants, PARTS, no_grant},
-    held::Held,
+    library_hold::LibraryHold,
 };
 use crate::abilities::Abilities;
 use crate::consent;
@@ -38,7 +38,7 @@ const TRIES: u32 = 3;
 
 /// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
-    Offer::all().map(|kind| {
+    SubjectKind::all().map(|kind| {
         Arc::new(Engine {
             kind,
             name: format!("lock-core:{}", kind.name()),
@@ -49,7 +49,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
 
 /// What the library has under the name of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offer {
+enum SubjectKind {
     One(Kind),
     /// Re-entrant locks, held together.
     Multi,
@@ -59,30 +59,38 @@ enum Offer {
     Permits,
 }
 
-impl Offer {
+impl SubjectKind {
     fn all() -> impl Iterator<Item = Self> {
-        let kinds = Kind::ALL.iter().copied().map(Offer::One);
-        kinds.chain([Offer::Multi, Offer::Semaphore, Offer::Permits])
+        let kinds = Kind::ALL.iter().copied().map(SubjectKind::One);
+        kinds.chain([
+            SubjectKind::Multi,
+            SubjectKind::Semaphore,
+            SubjectKind::Permits,
+        ])
     }
 
     fn name(self) -> &'static str {
         match self {
-            Offer::One(kind) => kind.name(),
-            Offer::Multi => "multi",
-            Offer::Semaphore => "semaphore",
-            Offer::Permits => "permits",
+            SubjectKind::One(kind) => kind.name(),
+            SubjectKind::Multi => "multi",
+            SubjectKind::Semaphore => "semaphore",
+            SubjectKind::Permits => "permits",
         }
     }
 
     fn about(self) -> String {
         match self {
-            Offer::One(kind) => format!("the {} lock of this workspace's library", kind.name()),
-            Offer::Multi => "several re-entrant locks of this workspace's library as one".into(),
-            Offer::Semaphore => {
+            SubjectKind::One(kind) => {
+                format!("the {} lock of this workspace's library", kind.name())
+            }
+            SubjectKind::Multi => {
+                "several re-entrant locks of this workspace's library as one".into()
+            }
+            SubjectKind::Semaphore => {
                 "a permit of this workspace's semaphore, which has as many as the request says"
                     .into()
             }
-            Offer::Permits => {
+            SubjectKind::Permits => {
                 "a permit with a lease of this workspace's library, of as many as the request says"
                     .into()
             }
@@ -90,7 +98,7 @@ impl Offer {
     }
 
     fn has_permits(self) -> bool {
-        matches!(self, Offer::Semaphore | Offer::Permits)
+        matches!(self, SubjectKind::Semaphore | SubjectKind::Permits)
     }
 
     /// What a client of this kind is asked for by a name.
@@ -98,18 +106,18 @@ impl Offer {
         if name.is_empty() || name == self.name() {
             return Ok(self);
         }
-        Offer::all()
+        SubjectKind::all()
             .find(|kind| kind.name() == name)
             .ok_or_else(|| format!("the library has no kind `{name}`"))
     }
 
     fn is_quorum(self) -> bool {
-        self == Offer::One(Kind::Redlock)
+        self == SubjectKind::One(Kind::Redlock)
     }
 }
 
 struct Engine {
-    kind: Offer,
+    kind: SubjectKind,
     name: String,
     about: String,
 }
@@ -126,7 +134,7 @@ impl Subject for Engine {
 
     fn kinds(&self) -> Vec<String> {
         // A scenario may mix kinds, e.g. read and write; the one it is named for is the default.
-        let others = Offer::all().filter(|kind| *kind != self.kind);
+        let others = SubjectKind::all().filter(|kind| *kind != self.kind);
         let quorum = self.kind.is_quorum();
         std::iter::once(self.kind)
             .chain(others.filter(|kind| !quorum && !kind.is_quorum()))
@@ -135,7 +143,7 @@ impl Subject for Engine {
     }
 
     fn has_callers(&self) -> bool {
-        matches!(self.kind, Offer::One(_))
+        matches!(self.kind, SubjectKind::One(_))
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
@@ -203,7 +211,7 @@ fn durability(text: &str) -> Result<Durability, SubjectError> {
 }
 
 /// A hold. The guard is taken out by the release; an extend under way is waited for.
-type Hold = Arc<tokio::sync::Mutex<Option<Held>>>;
+type Hold = Arc<tokio::sync::Mutex<Option<LibraryHold>>>;
 
 /// Locks by name, which are kept as a caller that takes one again and again would keep it.
 struct Locks {
@@ -229,7 +237,7 @@ impl Locks {
 
 struct EngineClient {
     client: Client,
-    default_kind: Offer,
+    default_kind: SubjectKind,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
     locks: Arc<Locks>,
@@ -257,43 +265,49 @@ impl EngineClient {
 
     async fn take(
         &self,
-        kind: Offer,
+        kind: SubjectKind,
         request: &AcquireRequest<'_>,
         how: Acquire,
-    ) -> Result<Held, LockError> {
-        if let Offer::One(kind) = kind {
+    ) -> Result<LibraryHold, LockError> {
+        if let SubjectKind::One(kind) = kind {
             let lock = self.locks.get(kind, request.lock)?;
-            return Ok(Held::One(lock.acquire_with(how).await?));
+            return Ok(LibraryHold::One(lock.acquire_with(how).await?));
         }
         // Apart, so that what is taken most often is not as large as what is largest.
         Box::pin(async move {
-            if kind == Offer::Semaphore {
+            if kind == SubjectKind::Semaphore {
                 let semaphore = self.client.semaphore(request.lock)?;
                 let held = semaphore.acquire_with(1, how.wait).await?;
-                return Ok(Held::Counted(held));
+                return Ok(LibraryHold::Counted(held));
             }
-            if kind == Offer::Permits {
+            if kind == SubjectKind::Permits {
                 let permits = self.client.permits(request.lock)?;
-                return Ok(Held::One(permits.acquire_with(how).await?.into_guard()));
+                return Ok(LibraryHold::One(
+                    permits.acquire_with(how).await?.into_guard(),
+                ));
             }
             let members = std::iter::once(&request.lock).chain(request.others);
             let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
             let members: Vec<_> = members.collect::<Result<_, _>>()?;
             let guard = MultiLock::new(members)?.acquire_with(how).await?;
-            Ok(Held::Several(guard))
+            Ok(LibraryHold::Several(guard))
         })
         .await
     }
 
     /// Begins a semaphore with as many permits as the request says, if nobody has; once for each name.
-    async fn begin(&self, kind: Offer, request: &AcquireRequest<'_>) -> Result<(), LockError> {
+    async fn begin(
+        &self,
+        kind: SubjectKind,
+        request: &AcquireRequest<'_>,
+    ) -> Result<(), LockError> {
         let name = request.lock;
         let key = (kind.name(), name.to_owned());
         if self.begun.lock().expect("no panic").contains(&key) {
             return Ok(());
         }
         let permits = request.permits.unwrap_or(1);
-        if kind == Offer::Semaphore {
+        if kind == SubjectKind::Semaphore {
             let semaphore = self.client.semaphore(name)?;
             semaphore.try_set_permits(permits, None).await?;
         } else {
@@ -304,16 +318,16 @@ impl EngineClient {
     }
 
     /// Passes on what is reported of a hold. A caller that wants no events drops the receiver and pays for none.
-    fn watch(&self, number: u64, held: &Held) {
+    fn watch(&self, number: u64, held: &LibraryHold) {
         if self.events.is_closed() {
             return;
         }
         let grant = &format!("g{number}");
         match held {
-            Held::One(guard) => self.watch_one(grant, guard, true),
+            LibraryHold::One(guard) => self.watch_one(grant, guard, true),
             // The whole is extended when its last member is, which no event says; it is lost with the first.
-            Held::Counted(_) => {}
-            Held::Several(guard) => {
+            LibraryHold::Counted(_) => {}
+            LibraryHold::Several(guard) => {
                 for guard in guard.members() {
                     self.watch_one(grant, guard, false);
                 }
@@ -378,7 +392,7 @@ impl LockClient for EngineClient {
             Ok(kind) => kind,
             Err(why) => return AcquireEnd::Failed(why),
         };
-        if !request.others.is_empty() && kind != Offer::Multi {
+        if !request.others.is_empty() && kind != SubjectKind::Multi {
             let why = format!("a {} lock is one; several at once are multi", kind.name());
             return AcquireEnd::Failed(why);
         }
@@ -465,7 +479,8 @@ impl LockClient for EngineClient {
     }
 
     fn caller(&self, kinds: &[&str]) -> Option<Box<dyn Caller>> {
-        let is_lock = |kind: &&str| matches!(self.default_kind.or_named(kind), Ok(Offer::One(_)));
+        let is_lock =
+            |kind: &&str| matches!(self.default_kind.or_named(kind), Ok(SubjectKind::One(_)));
         // What is reported of a hold names its grant.
         let has_names = !self.events.is_closed();
         (!has_names && kinds.iter().all(is_lock)).then(|| {
@@ -498,7 +513,7 @@ impl LockClient for EngineClient {
 /// A caller of single locks. `A` and `R` are the futures of `Lock::acquire_with` and `Guard::release`, which have no names.
 struct EngineCaller<A, R> {
     locks: Arc<Locks>,
-    default_kind: Offer,
+    default_kind: SubjectKind,
     /// The lock that it asked for last, which most callers ask for again.
     last: Option<Lock>,
     lease: Option<Duration>,
@@ -511,7 +526,7 @@ struct EngineCaller<A, R> {
 
 fn caller<A, R>(
     locks: Arc<Locks>,
-    default_kind: Offer,
+    default_kind: SubjectKind,
     ask: fn(Lock, Acquire) -> A,
     give: fn(Guard) -> R,
 ) -> Box<dyn Caller>
@@ -539,7 +554,7 @@ impl<A, R> EngineCaller<A, R> {
 
     fn lock(&mut self, request: &AcquireRequest<'_>) -> Result<Lock, AcquireEnd> {
         let kind = match self.default_kind.or_named(request.kind) {
-            Ok(Offer::One(kind)) => kind,
+            Ok(SubjectKind::One(kind)) => kind,
             Ok(other) => {
                 let why = format!("a caller of single locks has no {}", other.name());
                 return Err(AcquireEnd::Failed(why));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Enters, Extend, Give, READERS_UNSEEN, Recipe, Renewal, SET_NX_PX, Silence, Take, Tokens, Waits,
+    Enters, Extend, READERS_UNSEEN, Recipe, ReleaseStep, Renewal, SET_NX_PX, Silence, Take, Tokens,
+    Waits,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -12,14 +13,14 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:release-without-owner-check",
         about: "releases with a plain DEL, so a late holder frees somebody else's lock",
-        give: Give::Delete,
+        give: ReleaseStep::Delete,
         ..SET_NX_PX
     },
     // The key can change hands between the look and the deletion: the comparison proves nothing by then.
     Recipe {
         name: "broken:get-compare-del",
         about: "releases by GET, a comparison in the client, and DEL 10 ms later: not one step",
-        give: Give::GetThenDelete(Duration::from_millis(10)),
+        give: ReleaseStep::GetThenDelete(Duration::from_millis(10)),
         ..SET_NX_PX
     },
     // A client that dies in the gap leaves a key that never expires: nobody gets the lock again.
@@ -61,7 +62,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:release-says-ok",
         about: "answers a release with yes and sends nothing: the lock stays taken until its lease ends",
-        give: Give::Nothing,
+        give: ReleaseStep::Nothing,
         ..SET_NX_PX
     },
     Recipe {

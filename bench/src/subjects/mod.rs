@@ -5,7 +5,7 @@ mod common;
 mod baselines;
 mod engine;
 mod flawed;
-mod held;
+mod library_hold;
 mod many;
 mod mixed;
 mod naive;

@@ -25,7 +25,7 @@ pub(super) enum Take {
 
 /// How the key is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Give {
+pub(super) enum ReleaseStep {
     /// A script: delete only if the value is ours.
     CompareAndDelete,
     /// As `CompareAndDelete`, by `WATCH` and a transaction.
@@ -149,7 +149,7 @@ pub(super) struct Recipe {
     /// Kinds of lock that it says it is, its default first.
     pub(super) kinds: &'static [&'static str],
     pub(super) take: Take,
-    pub(super) give: Give,
+    pub(super) give: ReleaseStep,
     pub(super) extend: Extend,
     pub(super) renewal: Renewal,
     /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not when the command was sent.
@@ -172,7 +172,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
     kinds: &["plain"],
     take: Take::SetNxPx,
-    give: Give::CompareAndDelete,
+    give: ReleaseStep::CompareAndDelete,
     extend: Extend::CompareAndExpire,
     renewal: Renewal::Thirds,
     from_reply: false,
@@ -216,14 +216,14 @@ pub(super) static BASELINES: &[Recipe] = &[
         name: "baseline:watch-multi",
         about: "WATCH, a look and a transaction instead of SET NX and scripts, a connection for each try; polled each 1 to 3 ms",
         take: Take::Watch,
-        give: Give::Watch,
+        give: ReleaseStep::Watch,
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:blpop",
         about: "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever",
         take: Take::Token,
-        give: Give::Token,
+        give: ReleaseStep::Token,
         extend: Extend::Nothing,
         renewal: Renewal::Never,
         ..SET_NX_PX
@@ -232,7 +232,7 @@ pub(super) static BASELINES: &[Recipe] = &[
         name: "baseline:raw-scripts",
         about: "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library",
         take: Take::Script,
-        give: Give::Script,
+        give: ReleaseStep::Script,
         extend: Extend::Script,
         ..SET_NX_PX
     },

@@ -13,7 +13,7 @@ use redis::Cmd;
 
 use super::{
     common::Own,
-    recipe::{CLAIMED, Extend, Give, Recipe, Renewal, Take},
+    recipe::{CLAIMED, Extend, Recipe, ReleaseStep, Renewal, Take},
 };
 use crate::{
     links::{Script, Trouble, cmd},
@@ -214,23 +214,23 @@ impl Steps {
     pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, Trouble> {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
-            Give::CompareAndDelete => {
+            ReleaseStep::CompareAndDelete => {
                 let (keys, args) = ([key], [value]);
                 self.own.links.script(&COMPARE_DELETE, &keys, &args).await?
             }
-            Give::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
-            Give::Token => {
+            ReleaseStep::Watch => i64::from(self.guarded(key, Some(value), delete).await?),
+            ReleaseStep::Token => {
                 let push = cmd(&["RPUSH", &token_key(key), "1"]);
                 i64::from(self.own.links.query::<i64>(key, &push).await? > 0)
             }
-            Give::Script => {
+            ReleaseStep::Script => {
                 let channel = format!("redisson_lock__channel:{{{key}}}");
                 let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
                 let freed: Option<i64> = self.own.links.script(&HASH_RELEASE, &keys, &args).await?;
                 freed.unwrap_or(0)
             }
-            Give::Delete => self.own.links.query(key, &delete).await?,
-            Give::GetThenDelete(gap) => {
+            ReleaseStep::Delete => self.own.links.query(key, &delete).await?,
+            ReleaseStep::GetThenDelete(gap) => {
                 let found: Option<String> = self.own.links.query(key, &cmd(&["GET", key])).await?;
                 if found.as_deref() != Some(value) {
                     return Ok(false);
@@ -238,7 +238,7 @@ impl Steps {
                 tokio::time::sleep(gap).await;
                 self.own.links.query(key, &delete).await?
             }
-            Give::Nothing => 1,
+            ReleaseStep::Nothing => 1,
         };
         Ok(deleted == 1)
     }

@@ -1,7 +1,7 @@
 //! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it out.
 
 pub(crate) mod arrivals;
-mod asks;
+mod cycle_shape;
 mod table;
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use results::nearest::nearest;
 
 use crate::subject::SubjectError;
 pub use arrivals::{Arrivals, Pace};
-pub use asks::{Asks, WorkloadOverrides};
+pub use cycle_shape::{Asks, WorkloadOverrides};
 pub use table::WORKLOADS;
 
 /// Which locks a task takes.

@@ -72,7 +72,7 @@ impl Clocks {
 }
 
 /// A hold, whose it is, and how far off its ends may be.
-struct Off {
+struct HoldUncertainty {
     hold: Hold,
     part: Option<usize>,
     off_ns: u64,
@@ -102,16 +102,16 @@ pub(crate) fn certain(record: &Record, holds: Vec<Hold>, limit: Option<u64>) -> 
     let off = |hold: Hold| {
         let client = client(&hold);
         let unknown = |t_ns| clocks.uncertainty_ns(client, t_ns);
-        Off {
+        HoldUncertainty {
             part: clocks.part(client),
             off_ns: unknown(hold.from_ns).max(unknown(hold.to_ns)),
             hold,
         }
     };
-    let mut all: Vec<Off> = joined.into_iter().map(off).collect();
+    let mut all: Vec<HoldUncertainty> = joined.into_iter().map(off).collect();
     all.sort_by_key(|off| (off.hold.from_ns.saturating_sub(off.off_ns), off.hold.grant));
     let mut unknown = permits_beyond(&mut found, &all, limit);
-    let mut lasting: Vec<&Off> = Vec::new();
+    let mut lasting: Vec<&HoldUncertainty> = Vec::new();
     for later in &all {
         let from_ns = later.hold.from_ns.saturating_sub(later.off_ns);
         lasting.retain(|off| off.hold.to_ns.saturating_add(off.off_ns) >= from_ns);
@@ -131,7 +131,7 @@ pub(crate) fn certain(record: &Record, holds: Vec<Hold>, limit: Option<u64>) -> 
 }
 
 /// For how long two holds of different parts that exclude each other overlapped for certain; 0: perhaps. `None`: not at all.
-fn shared_ns(one: &Off, other: &Off) -> Option<u64> {
+fn shared_ns(one: &HoldUncertainty, other: &HoldUncertainty) -> Option<u64> {
     let (a, b) = (&one.hold, &other.hold);
     let together = matches!(
         (a.mode, b.mode),
@@ -151,7 +151,7 @@ fn shared_ns(one: &Off, other: &Off) -> Option<u64> {
 
 /// Permits beyond the limit that only the parts together have: certain if the holds are so without what is unknown of them. One more that is
 /// not known, if they are only with it.
-fn permits_beyond(found: &mut Overlaps, all: &[Off], limit: Option<u64>) -> u64 {
+fn permits_beyond(found: &mut Overlaps, all: &[HoldUncertainty], limit: Option<u64>) -> u64 {
     let permits = |wider: bool| {
         let of = all.iter().filter(|off| off.hold.mode == Mode::Permit);
         let moved = of.map(|off| {

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use super::exclusion::ms;
 use super::holds::Record;
+use super::majority_reach::MajorityReach;
 use super::names::Names;
-use super::reach::Reach;
 use super::spans::{Span, Spans};
 use crate::faults::{Blocks, find};
 
@@ -39,12 +39,12 @@ pub struct Fault {
     /// The clients that are targets themselves.
     direct: Vec<u32>,
     /// The links between a client and a server on which nothing passes.
-    pub(super) blocked: Vec<Blocked>,
+    pub(super) blocked: Vec<BlockedLink>,
 }
 
 /// A link of a client on which nothing passes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Blocked {
+pub(super) struct BlockedLink {
     /// The client.
     pub(super) client: u32,
     /// The server's name.
@@ -134,7 +134,7 @@ impl Fault {
         }
         for client in client(from, clients).into_iter().flatten() {
             let node = to.trim().to_owned();
-            self.blocked.push(Blocked {
+            self.blocked.push(BlockedLink {
                 client,
                 node,
                 requests,
@@ -213,13 +213,13 @@ pub(crate) fn kills_without_crash(faults: &[Fault], deaths: &[(u32, u64)]) -> Ve
 
 /// One touch of one client, or of all.
 #[derive(Debug, Clone, Copy)]
-struct Touch {
+struct ClientFault {
     client: Option<u32>,
     from_ns: u64,
     heal_ns: u64,
 }
 
-impl Touch {
+impl ClientFault {
     fn span(&self) -> Span {
         (self.from_ns, self.heal_ns.saturating_add(AFTER_HEAL_NS))
     }
@@ -228,7 +228,7 @@ impl Touch {
 /// Who is touched when, for one lock: the probe that ends a node's fault is the lock's own.
 #[derive(Debug, Clone)]
 pub(crate) struct Touches {
-    touches: Vec<Touch>,
+    touches: Vec<ClientFault>,
     alive: Vec<Spans>,
     all: Vec<Spans>,
     away: Vec<Spans>,
@@ -246,7 +246,7 @@ impl TouchesByLock {
     /// `masters` as in [`super::CheckOptions`].
     pub(crate) fn of(record: &Record, masters: &[String]) -> Self {
         let probes = record.probes.iter();
-        let reach = Reach::of(record, masters);
+        let reach = MajorityReach::of(record, masters);
         Self {
             without_probe: Touches::of(record, &reach, &[]),
             with_probe: probes
@@ -261,10 +261,10 @@ impl TouchesByLock {
 }
 
 impl Touches {
-    fn of(record: &Record, reach: &Reach, probes: &[(u64, bool)]) -> Self {
+    fn of(record: &Record, reach: &MajorityReach, probes: &[(u64, bool)]) -> Self {
         let mut touches = Vec::new();
         for (client, (from_ns, heal_ns)) in reach.cut_off() {
-            touches.push(Touch {
+            touches.push(ClientFault {
                 client: Some(client),
                 from_ns,
                 heal_ns,
@@ -274,14 +274,14 @@ impl Touches {
             let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
             // A killed client is dead: its deaths say so, and until when its acquires may hold.
             let clients = fault.clients.iter().filter(|_| fault.fault != "kill");
-            touches.extend(clients.map(|client| Touch {
+            touches.extend(clients.map(|client| ClientFault {
                 client: Some(*client),
                 from_ns,
                 heal_ns,
             }));
             if fault.everybody {
                 let again_ns = works_again(probes, from_ns).unwrap_or(u64::MAX);
-                touches.push(Touch {
+                touches.push(ClientFault {
                     client: None,
                     from_ns,
                     heal_ns: heal_ns.min(again_ns),
@@ -292,7 +292,7 @@ impl Touches {
             let own = touches
                 .iter()
                 .filter(|touch| touch.client.is_none_or(|of| of == client));
-            own.map(Touch::span).collect()
+            own.map(ClientFault::span).collect()
         };
         let alive: Vec<Spans> = (0..record.clients.len() as u32).map(of).collect();
         let with_death = |(client, spans): (u32, &Spans)| -> Spans {

@@ -15,16 +15,16 @@ mod clocks;
 pub mod confirmed;
 pub mod contract;
 pub mod effect;
+pub mod evidence_minimum;
 mod exclusion;
 mod fairness;
 mod faults;
-pub mod floors;
 pub mod holds;
 pub mod kinds;
 pub mod liveness;
+mod majority_reach;
 pub mod names;
 mod order;
-mod reach;
 mod reader;
 mod recovery;
 mod severity;
@@ -42,7 +42,7 @@ use results::verdict::Verdicts;
 use crate::scenario::nanoseconds;
 
 pub use clocks::Clocks;
-pub use floors::Floors;
+pub use evidence_minimum::EvidenceMinimum;
 pub use holds::{Grant, Record};
 pub use reader::Reader;
 pub use severity::{Finding, worst};
@@ -93,7 +93,7 @@ pub struct CheckOptions<'a> {
     /// The share of a lease that is left to clock drift, 0.0 to 1.0: cut from the contract and from nothing else.
     pub drift: f64,
     /// How much must have happened; `None` judges a short history as it is.
-    pub floors: Option<Floors>,
+    pub floors: Option<EvidenceMinimum>,
     /// How long untouched clients may ask for a free lock in vain, in sum.
     pub grace: Duration,
     /// The kinds in the load's mix; empty where unknown: then those that the history asks for.
@@ -117,7 +117,7 @@ impl Default for CheckOptions<'_> {
     fn default() -> Self {
         Self {
             drift: 0.01,
-            floors: Some(Floors::default()),
+            floors: Some(EvidenceMinimum::default()),
             grace: Duration::from_millis(1500),
             kinds: Vec::new(),
             clients: Vec::new(),
@@ -162,8 +162,8 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
 
 /// Judges what was read of a history.
 pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
-    let doubts = floors::doubts(&record, options);
-    let whole = severity::Whole {
+    let doubts = evidence_minimum::doubts(&record, options);
+    let whole = severity::HistoryFacts {
         doubts: &doubts,
         length_ns: options
             .load

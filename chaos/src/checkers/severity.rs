@@ -10,7 +10,7 @@ use results::verdict::{Anomaly, State, Verdict, Verdicts};
 const LISTED_MAX: usize = 20;
 
 /// What holds for a whole history.
-pub(crate) struct Whole<'a> {
+pub(crate) struct HistoryFacts<'a> {
     /// What keeps any verdict from being clean.
     pub(crate) doubts: &'a [String],
     /// The length of the load, or of the history.
@@ -93,7 +93,7 @@ impl Finding {
     }
 
     /// The verdict, with what holds for the whole history.
-    pub(crate) fn verdict(mut self, of: &Whole<'_>) -> Verdict {
+    pub(crate) fn verdict(mut self, of: &HistoryFacts<'_>) -> Verdict {
         self.shorten();
         let doubts = of.doubts;
         let doubtful = !doubts.is_empty() || !self.doubts.is_empty();

@@ -19,15 +19,15 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Block;
 
 /// A block that is under way, and what shows of it.
-struct Blocked {
+struct RunningBlock {
     done: JoinHandle<()>,
     shown: Arc<Mutex<Proof>>,
 }
 
 impl OnEach for Block {
-    type Kept = Blocked;
+    type Kept = RunningBlock;
 
-    async fn harm(at: At<'_>) -> Result<Blocked, FaultError> {
+    async fn harm(at: At<'_>) -> Result<RunningBlock, FaultError> {
         let number = at.target.client()?;
         let time = at.injection.lasts.unwrap_or(Duration::from_secs(1));
         let clients = at.world.clients.clone();
@@ -45,22 +45,22 @@ impl OnEach for Block {
                 Err(error) => proof!(false, "c{number}: {error}"),
             };
         });
-        Ok(Blocked { done, shown })
+        Ok(RunningBlock { done, shown })
     }
 
-    async fn undo(_: At<'_>, kept: &mut Blocked) -> Result<(), FaultError> {
+    async fn undo(_: At<'_>, kept: &mut RunningBlock) -> Result<(), FaultError> {
         // It ends by itself.
         let _ = (&mut kept.done).await;
         Ok(())
     }
 
-    fn undo_now(_: At<'_>, kept: &Blocked) -> Result<(), FaultError> {
+    fn undo_now(_: At<'_>, kept: &RunningBlock) -> Result<(), FaultError> {
         kept.done.abort();
         Ok(())
     }
 }
 
-impl Evidence for Blocked {
+impl Evidence for RunningBlock {
     fn proof(&self, _: At<'_>) -> Proof {
         self.shown.lock().expect("no panic while held").clone()
     }

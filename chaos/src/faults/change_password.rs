@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach, Shown};
+use super::each::{At, OnEach, TargetEvidence};
 use super::refuse_command::{rules, set};
 use super::{FaultError, FaultKind};
 
@@ -21,7 +21,7 @@ struct ChangePassword;
 
 impl OnEach for ChangePassword {
     /// What its clients may do without the fault.
-    type Kept = Shown<Vec<String>>;
+    type Kept = TargetEvidence<Vec<String>>;
 
     async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
@@ -45,7 +45,7 @@ impl OnEach for ChangePassword {
                 "{node} dropped {dropped} connections and refuses new ones ({error})"
             ),
         };
-        Ok(Shown(proof, before))
+        Ok(TargetEvidence(proof, before))
     }
 
     async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {

@@ -33,7 +33,7 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Clock;
 
 /// What is known of a wrong clock.
-struct Wrong {
+struct SkewedClock {
     skew: Skew,
     since: Instant,
     /// How often its wrong clock had been read before.
@@ -45,15 +45,15 @@ struct Wrong {
 }
 
 impl OnEach for Clock {
-    type Kept = Wrong;
+    type Kept = SkewedClock;
 
-    async fn harm(at: At<'_>) -> Result<Wrong, FaultError> {
+    async fn harm(at: At<'_>) -> Result<SkewedClock, FaultError> {
         let skew = Skew {
             offset_ns: settings::shift_ns(&at.injection.with, "jump").unwrap_or(0),
             drift_ppb: settings::percent_ppb(&at.injection.with, "drift").unwrap_or(0),
         };
         let page = at.world.page(at.target)?;
-        let mut wrong = Wrong {
+        let mut wrong = SkewedClock {
             skew,
             since: Instant::now(),
             reads: at.on_page(Page::skewed_reads)?,
@@ -67,7 +67,7 @@ impl OnEach for Clock {
         Ok(wrong)
     }
 
-    async fn undo(at: At<'_>, kept: &mut Wrong) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut SkewedClock) -> Result<(), FaultError> {
         if kept.skew.offset_ns == 0 {
             // A drift shows only after a while.
             kept.seen = seen(at.world, at.target, kept.skew, kept.since).await;
@@ -75,7 +75,7 @@ impl OnEach for Clock {
         Self::undo_now(at, kept)
     }
 
-    fn undo_now(at: At<'_>, _: &Wrong) -> Result<(), FaultError> {
+    fn undo_now(at: At<'_>, _: &SkewedClock) -> Result<(), FaultError> {
         // A process that has gone has no clock any more.
         match at.world.page(at.target) {
             Ok(_) => at.on_page(|page| page.set_skew(Skew::default())),
@@ -84,7 +84,7 @@ impl OnEach for Clock {
     }
 }
 
-impl Evidence for Wrong {
+impl Evidence for SkewedClock {
     fn proof(&self, at: At<'_>) -> Proof {
         let (target, reads) = (at.target, at.on_page(Page::skewed_reads));
         let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));

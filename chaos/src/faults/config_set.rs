@@ -18,29 +18,29 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct ConfigSet;
 
 impl OnEach for ConfigSet {
-    type Kept = Changed;
+    type Kept = ChangedDirectives;
 
-    async fn harm(at: At<'_>) -> Result<Changed, FaultError> {
+    async fn harm(at: At<'_>) -> Result<ChangedDirectives, FaultError> {
         let key = at.text("key").unwrap_or_default();
         let value = at.text("value").unwrap_or_default();
-        let mut changed = Changed::default();
+        let mut changed = ChangedDirectives::default();
         changed.set(at, key, value).await?;
         Ok(changed)
     }
 
-    async fn undo(at: At<'_>, kept: &mut Changed) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut ChangedDirectives) -> Result<(), FaultError> {
         kept.back(at).await
     }
 }
 
 /// Directives of a server that were changed, with their old values.
 #[derive(Default)]
-pub(super) struct Changed {
+pub(super) struct ChangedDirectives {
     old: Vec<(String, String)>,
     proofs: Vec<Proof>,
 }
 
-impl Changed {
+impl ChangedDirectives {
     pub(super) async fn set(
         &mut self,
         at: At<'_>,
@@ -84,7 +84,7 @@ async fn get(world: &World, name: &str, key: &str) -> Result<String, FaultError>
     }
 }
 
-impl Evidence for Changed {
+impl Evidence for ChangedDirectives {
     fn proof(&self, _: At<'_>) -> Proof {
         Proof::all(self.proofs.clone())
     }

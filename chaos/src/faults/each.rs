@@ -102,23 +102,23 @@ impl Evidence for Proof {
 }
 
 /// What showed so far, and what else is kept of a target.
-pub(super) struct Shown<T>(pub(super) Proof, pub(super) T);
+pub(super) struct TargetEvidence<T>(pub(super) Proof, pub(super) T);
 
-impl<T: Send + Sync> Evidence for Shown<T> {
+impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     fn proof(&self, _at: At<'_>) -> Proof {
         self.0.clone()
     }
 }
 
 /// The targets of a fault, harmed or not.
-struct Harmed<F: OnEach> {
+struct TargetFaults<F: OnEach> {
     world: Arc<World>,
     injection: Injection,
     /// In the order of the injection's targets.
     kept: Vec<Result<F::Kept, FaultError>>,
 }
 
-impl<F: OnEach> Harmed<F> {
+impl<F: OnEach> TargetFaults<F> {
     fn all(&self) -> impl Iterator<Item = (At<'_>, &Result<F::Kept, FaultError>)> {
         targets(&self.world, &self.injection).zip(&self.kept)
     }
@@ -135,7 +135,7 @@ fn targets<'a>(world: &'a World, injection: &'a Injection) -> impl Iterator<Item
 #[async_trait]
 impl<F: OnEach> Fault for F {
     async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
-        let mut harmed = Harmed::<F> {
+        let mut harmed = TargetFaults::<F> {
             world: world.clone(),
             injection: injection.clone(),
             kept: Vec::new(),
@@ -153,7 +153,7 @@ impl<F: OnEach> Fault for F {
 }
 
 #[async_trait]
-impl<F: OnEach> FaultGuard for Harmed<F> {
+impl<F: OnEach> FaultGuard for TargetFaults<F> {
     fn proof(&self) -> Proof {
         Proof::all(self.all().map(|(at, kept)| match kept {
             Ok(kept) => kept.proof(at),
@@ -180,7 +180,7 @@ impl<F: OnEach> FaultGuard for Harmed<F> {
     }
 }
 
-impl<F: OnEach> Drop for Harmed<F> {
+impl<F: OnEach> Drop for TargetFaults<F> {
     fn drop(&mut self) {
         for (at, kept) in self.all() {
             if let Ok(kept) = kept {

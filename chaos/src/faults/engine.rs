@@ -49,7 +49,7 @@ pub(crate) struct ByEngine<'a> {
 impl Fault for ByEngine<'_> {
     async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let fault = self.kind.name;
-        let look = Look {
+        let look = FaultView {
             world,
             fault,
             with: &injection.with,
@@ -79,20 +79,20 @@ impl Fault for ByEngine<'_> {
         if before.is_empty() {
             proofs.push(look.harmed_links(&injection.targets).await);
         }
-        Ok(Box::new(Proved {
+        Ok(Box::new(ProvenFault {
             guard,
             seen: Proof::all(proofs),
         }))
     }
 }
 
-struct Proved {
+struct ProvenFault {
     guard: Box<dyn FaultGuard>,
     seen: Proof,
 }
 
 #[async_trait]
-impl FaultGuard for Proved {
+impl FaultGuard for ProvenFault {
     fn proof(&self) -> Proof {
         Proof::all([self.guard.proof(), self.seen.clone()])
     }
@@ -108,13 +108,13 @@ impl FaultGuard for Proved {
 
 /// What is looked at from here, and for which harm.
 #[derive(Clone, Copy)]
-struct Look<'a> {
+struct FaultView<'a> {
     world: &'a World,
     fault: &'a str,
     with: &'a Settings,
 }
 
-impl Look<'_> {
+impl FaultView<'_> {
     fn time(self, setting: &str) -> Duration {
         settings::time(self.with, setting).unwrap_or_default()
     }

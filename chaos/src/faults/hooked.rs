@@ -20,7 +20,7 @@ pub(super) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A fault by command.
-pub(crate) struct Hooked {
+pub(crate) struct CommandFault {
     /// What must show besides a command that succeeded.
     pub(crate) shows: Shows,
     /// Does the harm.
@@ -30,7 +30,7 @@ pub(crate) struct Hooked {
 }
 
 #[async_trait]
-impl Fault for Hooked {
+impl Fault for CommandFault {
     async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
         let mut guard = ByCommand {
             world: world.clone(),

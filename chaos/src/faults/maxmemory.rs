@@ -1,7 +1,7 @@
 //! A server gets a memory limit, so that it refuses writes or evicts keys until the fault ends.
 
-use super::config_set::Changed;
-use super::each::{At, OnEach, Shown};
+use super::config_set::ChangedDirectives;
+use super::each::{At, OnEach, TargetEvidence};
 use super::{
     FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World, command_figure,
     error_count,
@@ -36,22 +36,22 @@ struct Maxmemory;
 
 impl OnEach for Maxmemory {
     /// What was changed, and its [`refusals`] before.
-    type Kept = Shown<(Changed, u64)>;
+    type Kept = TargetEvidence<(ChangedDirectives, u64)>;
 
     async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let limit = at.text("limit").unwrap_or_default();
         let before = refusals(at.world, at.node()?).await?;
-        let mut changed = Changed::default();
+        let mut changed = ChangedDirectives::default();
         if let Some(policy) = at.text("policy") {
             changed.set(at, "maxmemory-policy", policy).await?;
         }
         changed.set(at, "maxmemory", limit).await?;
         let not_yet = "the limit was not lifted, so its harm was not counted";
-        Ok(Shown(Proof::of(false, not_yet), (changed, before)))
+        Ok(TargetEvidence(Proof::of(false, not_yet), (changed, before)))
     }
 
     async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
-        let Shown(proof, (changed, before)) = kept;
+        let TargetEvidence(proof, (changed, before)) = kept;
         let name = at.node()?;
         let limit = command_figure(at.world, name, "memory", "maxmemory").await;
         let used = command_figure(at.world, name, "memory", "used_memory").await;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach, Shown};
+use super::each::{At, OnEach, TargetEvidence};
 use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
 use super::{FaultError, FaultKind, Servers, World, error_count};
 use crate::members;
@@ -31,7 +31,7 @@ const EVERY: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(4);
 
 /// A move that was begun.
-struct Moving {
+struct AtomicMigration {
     from: String,
     to: String,
     slots: Vec<u16>,
@@ -44,7 +44,7 @@ struct Moving {
 struct MigrateAtomic;
 
 impl OnEach for MigrateAtomic {
-    type Kept = Shown<Moving>;
+    type Kept = TargetEvidence<AtomicMigration>;
 
     async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let from = at.node()?.to_owned();
@@ -72,7 +72,7 @@ impl OnEach for MigrateAtomic {
             };
         deployment.command(told, &order).await?;
         let proof = proof!(false, "{to} has begun to take {count} slots of {from}");
-        let moving = Moving {
+        let moving = AtomicMigration {
             told: told.clone(),
             from,
             to,
@@ -80,17 +80,17 @@ impl OnEach for MigrateAtomic {
             status,
             moved_before,
         };
-        Ok(Shown(proof, moving))
+        Ok(TargetEvidence(proof, moving))
     }
 
     async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
-        let Shown(proof, moving) = kept;
+        let TargetEvidence(proof, moving) = kept;
         is_so(LONGEST, EVERY, || async {
             is_over(&moving.state(at.world).await)
         })
         .await;
         let said = moving.state(at.world).await;
-        let Moving {
+        let AtomicMigration {
             from, to, slots, ..
         } = moving;
         let owner = members::itself(at.deployment(), to).await?;
@@ -106,7 +106,7 @@ impl OnEach for MigrateAtomic {
     }
 }
 
-impl Moving {
+impl AtomicMigration {
     /// What the server that got the order says of its migration: its state, why it failed, how often it was tried again.
     async fn state(&self, world: &World) -> String {
         let answer = world.command(&self.told, self.status).await;

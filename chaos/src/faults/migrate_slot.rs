@@ -76,7 +76,7 @@ impl OnEach for MigrateSlot {
         let from = at.node()?.to_owned();
         let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
         let pause = at.time("pause").unwrap_or(PAUSE);
-        let path = Move {
+        let path = SlotMigration {
             world: at.world,
             from,
             to,
@@ -136,14 +136,14 @@ pub(super) async fn chosen(
 }
 
 /// A row of slots on its way.
-struct Move<'w> {
+struct SlotMigration<'w> {
     world: &'w World,
     from: String,
     to: String,
     pause: Duration,
 }
 
-impl Move<'_> {
+impl SlotMigration<'_> {
     async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {
         Ok(self.world.deployment.command(node, args).await?)
     }

@@ -1,6 +1,6 @@
 //! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
 
-use super::each::{At, OnEach, Shown};
+use super::each::{At, OnEach, TargetEvidence};
 use super::{FaultError, FaultKind, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -42,7 +42,7 @@ pub(super) fn set(rules: &[String]) -> Vec<&str> {
 
 impl OnEach for RefuseCommand {
     /// What its clients may do without the fault.
-    type Kept = Shown<Vec<String>>;
+    type Kept = TargetEvidence<Vec<String>>;
 
     async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
@@ -53,7 +53,7 @@ impl OnEach for RefuseCommand {
         let without: Vec<String> = without.collect();
         at.world.command(node, &set(&without)).await?;
         let proof = proof!(false, "{node} was not asked what it refused");
-        Ok(Shown(proof, before))
+        Ok(TargetEvidence(proof, before))
     }
 
     async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {

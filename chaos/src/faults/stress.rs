@@ -127,7 +127,7 @@ fn move_all(pid: u32, from: CpuSet, to: CpuSet) {
 }
 
 /// A server that waits for its turns.
-struct Starved {
+struct StarvedServer {
     /// What its threads had run and waited before, in nanoseconds.
     before: (u64, u64),
     workers: Vec<JoinHandle<()>>,
@@ -146,9 +146,9 @@ impl Drop for Stressed {
 }
 
 impl OnEach for Stress {
-    type Kept = Starved;
+    type Kept = StarvedServer;
 
-    async fn harm(at: At<'_>) -> Result<Starved, FaultError> {
+    async fn harm(at: At<'_>) -> Result<StarvedServer, FaultError> {
         let node = at.node()?;
         of_this_machine(at.deployment().topology()).map_err(FaultError)?;
         let process = at.deployment().pid(node).and_then(ProcessId::of);
@@ -168,14 +168,14 @@ impl OnEach for Stress {
             });
             workers.push(worker.map_err(|error| failed!("no thread could be started: {error}"))?);
         }
-        Ok(Starved {
+        Ok(StarvedServer {
             before,
             workers,
             place: Ok(place),
         })
     }
 
-    async fn undo(at: At<'_>, kept: &mut Starved) -> Result<(), FaultError> {
+    async fn undo(at: At<'_>, kept: &mut StarvedServer) -> Result<(), FaultError> {
         kept.place = Err(kept.proof(at));
         while !kept.workers.iter().all(JoinHandle::is_finished) {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -184,7 +184,7 @@ impl OnEach for Stress {
     }
 }
 
-impl Evidence for Starved {
+impl Evidence for StarvedServer {
     /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits longer.
     fn proof(&self, at: At<'_>) -> Proof {
         let process = match &self.place {

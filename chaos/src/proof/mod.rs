@@ -1,7 +1,7 @@
 //! The proof of each violated verdict: a picture, and the shortest history that still convicts.
 
+pub(crate) mod history_slice;
 mod picture;
-pub(crate) mod slice;
 mod units;
 
 use std::fs;
@@ -15,7 +15,7 @@ use results::verdict::{Anomaly, CLASSES, State, Verdicts};
 
 use crate::checkers::{CheckOptions, CheckReport};
 
-pub use slice::{Slice, shortest};
+pub use history_slice::{HistorySlice, shortest};
 
 /// The directory of a scenario's proofs, beside its history.
 pub const PROOF_DIR: &str = "proof";

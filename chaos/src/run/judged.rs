@@ -9,7 +9,7 @@ use bench::subject::Subject;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
 use results::open_loop::{OpenLoop, Wait};
-use results::over_time::{Asked, OverTime};
+use results::over_time::{AcquireSpan, OverTime};
 use results::run::{BOUNDS, FaultSpan, ScenarioResult};
 use results::store::HISTORY_FILE;
 use results::verdict::{State, Verdict};
@@ -19,7 +19,7 @@ use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, ScenarioRun};
 use crate::checkers::holds::Ending;
-use crate::checkers::{self, CheckOptions, CheckReport, Floors, Reader, Record};
+use crate::checkers::{self, CheckOptions, CheckReport, EvidenceMinimum, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
 use crate::scenario::{Length, When};
@@ -259,7 +259,7 @@ fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
 
 /// Grants over the time of a history, and how long callers waited where cycles begin on a schedule.
 fn over_time(plan: &Plan, record: &Record, waits: &[Wait], result: &mut ScenarioResult) {
-    let asked = record.asks.iter().map(|ask| Asked {
+    let asked = record.asks.iter().map(|ask| AcquireSpan {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
         granted_ns: ask.returned_ns.filter(|_| ask.ending == Ending::Ok),
@@ -297,7 +297,7 @@ pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
         .filter(|fault| !matches!(fault.when, When::AtNs(0) | When::OnMessage(_)));
     CheckOptions {
         // Where more tasks than locks are at work, some must have met.
-        floors: Some(Floors {
+        floors: Some(EvidenceMinimum {
             contended: u64::from(plan.load.tasks() > plan.load.locks.len()),
             granted_before: timed.map(|fault| fault.fault.clone()).collect(),
             outlived: plan.load.does.outlives.clone(),

@@ -15,7 +15,7 @@ use crate::scenario::{Length, Range, share_of_knee};
 const TRIAL: Duration = Duration::from_secs(2);
 
 /// A plan whose rate is a number.
-pub(super) struct Settled {
+pub(super) struct RatedPlan {
     pub(super) plan: Plan,
     /// Where the number comes from; `None` where the plan had one.
     pub(super) note: Option<String>,
@@ -30,8 +30,8 @@ pub(super) async fn settled(
     options: &RunOptions,
     deployment: &Arc<Deployment>,
     cancel: &mut watch::Receiver<bool>,
-) -> Result<Settled, RunError> {
-    let mut settled = Settled {
+) -> Result<RatedPlan, RunError> {
+    let mut settled = RatedPlan {
         plan: plan.clone(),
         note: None,
         failed: None,

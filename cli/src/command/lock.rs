@@ -142,8 +142,8 @@ async fn hold_and_run(
     };
     match ended {
         Ok(status) => Ok(match release(guard, terminal).await {
-            Kept::Yes => code_of(status),
-            Kept::No => exit::LOST,
+            HoldOutcome::Yes => code_of(status),
+            HoldOutcome::No => exit::LOST,
         }),
         Err(reason) => {
             terminal.warn(&format!(
@@ -227,23 +227,23 @@ fn not_acquired(
 }
 
 /// Whether the lock was kept until its release.
-enum Kept {
+enum HoldOutcome {
     Yes,
     No,
 }
 
 /// Releases the lock. A hold that the server no longer had was lost while the command ran; any other failure leaves that open, and the
 /// command's result is worth more than the release's, so it is only reported.
-async fn release(guard: Guard, terminal: &Terminal) -> Kept {
+async fn release(guard: Guard, terminal: &Terminal) -> HoldOutcome {
     match guard.release().await {
-        Ok(_) => Kept::Yes,
+        Ok(_) => HoldOutcome::Yes,
         Err(error) if error.kind() == ErrorKind::NotHeld => {
             terminal.warn(&format!("the lock was lost while the command ran: {error}"));
-            Kept::No
+            HoldOutcome::No
         }
         Err(error) => {
             terminal.warn(&error.to_string());
-            Kept::Yes
+            HoldOutcome::Yes
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::args::{Mine, unconnected};
 use crate::cancel::Cancel;
 use crate::command::lock::kind_of;
 use crate::command::target::Servers;
-use crate::command::trace::inner::Calls;
+use crate::command::trace::script_commands::Calls;
 use crate::exit;
 use crate::terminal::Terminal;
 
-mod inner;
+mod script_commands;
 
 /// The lease of the lock that is watched: renewed each third of it, so that a renewal is seen soon.
 const LEASE: Duration = Duration::from_millis(1500);
@@ -47,7 +47,7 @@ pub(crate) struct Options {
 }
 
 /// An event, its client and its step.
-struct Said {
+struct TracedEvent {
     step: &'static str,
     client: &'static str,
     event: Traced,
@@ -55,10 +55,10 @@ struct Said {
 
 /// Collects the events of both clients: the step that goes on, and what was said.
 #[derive(Clone, Default)]
-struct Record(Arc<Mutex<(&'static str, Vec<Said>)>>);
+struct Record(Arc<Mutex<(&'static str, Vec<TracedEvent>)>>);
 
 impl Record {
-    fn lock(&self) -> MutexGuard<'_, (&'static str, Vec<Said>)> {
+    fn lock(&self) -> MutexGuard<'_, (&'static str, Vec<TracedEvent>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Record {
         let record = self.clone();
         Tracer::new(move |event| {
             let (step, said) = &mut *record.lock();
-            said.push(Said {
+            said.push(TracedEvent {
                 step,
                 client,
                 event,
@@ -252,7 +252,7 @@ fn about(step: &str) -> &'static str {
     }
 }
 
-fn as_text(said: &Said, inner: Option<&[String]>, began: Instant) -> String {
+fn as_text(said: &TracedEvent, inner: Option<&[String]>, began: Instant) -> String {
     let event = &said.event;
     let since = event.at.saturating_duration_since(began).as_secs_f64() * 1000.0;
     let what = match event.script {
@@ -276,7 +276,7 @@ fn as_text(said: &Said, inner: Option<&[String]>, began: Instant) -> String {
     line
 }
 
-fn as_json(said: &Said, inner: Option<&[String]>, began: Instant) -> Value {
+fn as_json(said: &TracedEvent, inner: Option<&[String]>, began: Instant) -> Value {
     let event = &said.event;
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     json!({

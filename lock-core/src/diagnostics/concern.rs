@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{Durability, named::named};
+use crate::{Durability, named_enum::named};
 
 /// Of a server that forgets its locks when it is started again.
 const RESTART_REMEDY: &str = "CONFIG SET appendonly yes, then CONFIG REWRITE to keep it; or see that a restart takes longer than the longest lease";

@@ -186,12 +186,12 @@ pub struct PivotCell {
     pub verdict: &'static str,
 }
 
-struct Placed<'a> {
+struct PlacedRow<'a> {
     run: &'a Run,
     row: &'a BenchRow,
 }
 
-impl Placed<'_> {
+impl PlacedRow<'_> {
     fn value(&self, field: &Field) -> String {
         field.value(self.run, self.row)
     }
@@ -202,7 +202,7 @@ impl Placed<'_> {
 }
 
 /// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a word.
-fn free(placed: &[Placed<'_>], grouping: &Grouping) -> Vec<&'static Field> {
+fn free(placed: &[PlacedRow<'_>], grouping: &Grouping) -> Vec<&'static Field> {
     let named = |field: &Field| {
         let mut all = grouping.rows.iter().chain(&grouping.cols);
         all.any(|other| other.name == field.name)
@@ -222,7 +222,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
             if row.safety.state == State::Violated {
                 left_out.push(void(run, row));
             } else {
-                placed.push(Placed { run, row });
+                placed.push(PlacedRow { run, row });
             }
         }
     }
@@ -293,7 +293,7 @@ struct Cells<'a> {
     common: String,
     columns: Vec<String>,
     lines: Vec<String>,
-    at: BTreeMap<(usize, usize), &'a Placed<'a>>,
+    at: BTreeMap<(usize, usize), &'a PlacedRow<'a>>,
 }
 
 impl Cells<'_> {

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::{Found, Measured};
+use super::{ConditionValue, Measured};
 use crate::figure::{
     Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit,
     point,
@@ -149,7 +149,7 @@ impl Value {
     }
 
     /// What a row or a scenario has of it.
-    pub(super) fn of(&self, place: &Measured<'_>) -> Found {
+    pub(super) fn of(&self, place: &Measured<'_>) -> ConditionValue {
         match (self, place) {
             (Self::OfRow(figure), Measured::Row(row))
                 if figure.name == LOST_WAKEUPS.name && !row.is_woken() =>
@@ -160,54 +160,56 @@ impl Value {
             // Where a lock never recovered from a fault there is no figure, and that is no reason to pass.
             (Self::OfScenario(figure), Measured::Scenario(result)) => match (figure.of)(result) {
                 None if figure.gate == "recovery" && !result.faults.is_empty() => {
-                    Found::Figure(point(f64::INFINITY))
+                    ConditionValue::Figure(point(f64::INFINITY))
                 }
                 estimate => found(estimate),
             },
             (Self::Latency(quantile, latency), Measured::Row(row)) => {
                 match ((latency.of)(row), latency.at(*quantile, row)) {
                     // No task waited, or nothing of the kind was measured.
-                    (None, _) => Found::Nothing,
-                    (_, Some(figure)) => Found::Figure(figure),
+                    (None, _) => ConditionValue::Nothing,
+                    (_, Some(figure)) => ConditionValue::Figure(figure),
                     (Some(quantiles), None) => {
                         let n = units::count(quantiles.n);
-                        Found::Missing(format!("too few samples for it: {n}"))
+                        ConditionValue::Missing(format!("too few samples for it: {n}"))
                     }
                 }
             }
             (Self::OfVerdict(what, class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
-                verdict.map_or(Found::Nothing, |verdict| {
+                verdict.map_or(ConditionValue::Nothing, |verdict| {
                     of_verdict(what, verdict, result.load_ns)
                 })
             }
             (Self::Class(class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
-                verdict.map_or(Found::Nothing, |verdict| state(verdict.state))
+                verdict.map_or(ConditionValue::Nothing, |verdict| state(verdict.state))
             }
             // A benchmark watches for two holders at once: of the five verdicts it knows this one.
             (Self::Safety | Self::Class("contract"), Measured::Row(row)) => state(row.safety.state),
             (Self::Outcome, Measured::Scenario(result)) => {
-                Found::Word(result.outcome().words().replace(' ', "-"))
+                ConditionValue::Word(result.outcome().words().replace(' ', "-"))
             }
-            _ => Found::Nothing,
+            _ => ConditionValue::Nothing,
         }
     }
 }
 
-fn found(estimate: Option<Estimate>) -> Found {
-    estimate.map_or(Found::Nothing, Found::Figure)
+fn found(estimate: Option<Estimate>) -> ConditionValue {
+    estimate.map_or(ConditionValue::Nothing, ConditionValue::Figure)
 }
 
-fn state(state: State) -> Found {
-    Found::Word(state.word().to_owned())
+fn state(state: State) -> ConditionValue {
+    ConditionValue::Word(state.word().to_owned())
 }
 
-fn of_verdict((_, _, of): &OfVerdict, verdict: &Verdict, load_ns: u64) -> Found {
+fn of_verdict((_, _, of): &OfVerdict, verdict: &Verdict, load_ns: u64) -> ConditionValue {
     match of(verdict, load_ns) {
-        _ if verdict.state == State::Unknown => Found::Missing("the verdict is unknown".to_owned()),
-        Some(figure) => Found::Figure(point(figure)),
-        None => Found::Missing("the load has no length".to_owned()),
+        _ if verdict.state == State::Unknown => {
+            ConditionValue::Missing("the verdict is unknown".to_owned())
+        }
+        Some(figure) => ConditionValue::Figure(point(figure)),
+        None => ConditionValue::Missing("the load has no length".to_owned()),
     }
 }
 

@@ -77,18 +77,18 @@ pub struct Decision {
     /// Whether that is `passed`.
     pub passed: bool,
     /// Condition by condition.
-    pub conditions: Vec<Judged>,
+    pub conditions: Vec<JudgedCondition>,
 }
 
 /// One condition with what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judged {
+pub struct JudgedCondition {
     /// As it was written.
     pub condition: String,
     /// The worst of its parts.
     pub outcome: Outcome,
     /// Part by part: a row or a scenario each.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ConditionPart>,
     /// Why the condition is unknown where it has no part.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -96,7 +96,7 @@ pub struct Judged {
 
 /// A condition at one row or scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub struct ConditionPart {
     /// Which.
     pub r#where: String,
     /// What was found, in the words of a report.
@@ -127,7 +127,7 @@ impl fmt::Display for Measured<'_> {
 }
 
 /// What a place has to say to a condition.
-pub(crate) enum Found {
+pub(crate) enum ConditionValue {
     /// The place has no such thing, and is not asked.
     Nothing,
     /// It cannot have it, whatever it does: why.
@@ -143,7 +143,7 @@ pub(crate) enum Found {
 /// Judges `run` by every condition; `base` is what conditions mean by that word.
 pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decision {
     let judged = conditions.iter().map(|one| judge(run, base, one));
-    let judged: Vec<Judged> = judged.collect();
+    let judged: Vec<JudgedCondition> = judged.collect();
     let outcome = judged.iter().map(|one| one.outcome).max();
     let outcome = outcome.unwrap_or(Outcome::Unknown);
     Decision {
@@ -156,7 +156,7 @@ pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decisi
     }
 }
 
-fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
+fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedCondition {
     let of_base = |of: &Measured<'_>| -> Option<Measured<'_>> {
         let base = base?;
         Some(match of {
@@ -174,8 +174,8 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
     for place in places.filter(asked) {
         let found = condition.value.of(&place);
         match found {
-            Found::Nothing => continue,
-            Found::NotApplicable(why) => {
+            ConditionValue::Nothing => continue,
+            ConditionValue::NotApplicable(why) => {
                 not_applicable = Some(why);
                 continue;
             }
@@ -189,7 +189,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> Judged {
         parts.push(part);
     }
     let worst = parts.iter().map(|part| part.outcome).max();
-    Judged {
+    JudgedCondition {
         condition: condition.text.clone(),
         outcome: worst.unwrap_or(match not_applicable {
             Some(_) => Outcome::Passed,
@@ -213,10 +213,10 @@ fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String
 fn judge_part<'a>(
     condition: &Condition,
     place: &Measured<'a>,
-    found: Found,
+    found: ConditionValue,
     of_base: &impl Fn(&Measured<'a>) -> Option<Measured<'a>>,
-) -> Part {
-    let mut part = Part {
+) -> ConditionPart {
+    let mut part = ConditionPart {
         r#where: place.to_string(),
         found: "–".to_owned(),
         bound: condition.bound_words(),
@@ -224,17 +224,17 @@ fn judge_part<'a>(
         why: String::new(),
     };
     let figure = match found {
-        Found::Nothing | Found::NotApplicable(_) => return part,
-        Found::Missing(why) => return Part { why, ..part },
-        Found::Word(found) => {
+        ConditionValue::Nothing | ConditionValue::NotApplicable(_) => return part,
+        ConditionValue::Missing(why) => return ConditionPart { why, ..part },
+        ConditionValue::Word(found) => {
             let outcome = judge_word(condition, &found);
-            return Part {
+            return ConditionPart {
                 found,
                 outcome,
                 ..part
             };
         }
-        Found::Figure(figure) => figure,
+        ConditionValue::Figure(figure) => figure,
     };
     if let Measured::Row(row) = place {
         if row.safety.state == State::Violated {
@@ -291,7 +291,7 @@ fn bound_of_base(
         Some((Measured::Row(row), _)) if !row.valid || row.safety.state == State::Violated => {
             return Err("the base's own row is invalid");
         }
-        Some((_, Found::Figure(base))) if base.median.is_finite() => base.median,
+        Some((_, ConditionValue::Figure(base))) if base.median.is_finite() => base.median,
         _ => return Err("the base has no such figure"),
     };
     let bound = factor * base;

@@ -25,7 +25,7 @@ use etcd_client::{
 use futures_util::future::join_all;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::{ANSWER, Hold, Own, Store, Taken, Want, addresses};
+use super::{ANSWER, Hold, Store, SystemAcquire, SystemClientParts, SystemGrant, addresses};
 use crate::{links::Trouble, subject::SubjectError};
 
 /// Before the next member is asked.
@@ -34,7 +34,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const NOT_FOUND: i32 = 5;
 
 /// Locks on leases: one for each hold, or one for all holds of the client where it `shares`.
-pub(super) async fn lock(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn lock(
+    own: SystemClientParts,
+    shares: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let members = Arc::new(Members {
         addresses: addresses(&own.target),
         // The server counts whole seconds.
@@ -149,7 +152,7 @@ impl Members {
     }
 
     /// A lease that no hold has, alive for two thirds of its time at least.
-    async fn lease(self: &Arc<Self>, until: Instant) -> Result<Leased, Trouble> {
+    async fn lease(self: &Arc<Self>, until: Instant) -> Result<LeaseInUse, Trouble> {
         while let Some(mut lease) = self.pop() {
             let sent = Instant::now();
             if lease.last + self.third <= sent {
@@ -158,13 +161,13 @@ impl Members {
                     Ok(false) | Err(_) => continue,
                 }
             }
-            return Ok(Leased::new(self, lease));
+            return Ok(LeaseInUse::new(self, lease));
         }
         let (last, ttl_s) = (Instant::now(), self.ttl_s);
         let grant = |mut client: Client| async move { client.lease_grant(ttl_s, None).await };
         let granted = self.call(until, grant).await?;
         let id = granted.map_or(0, |granted| granted.id());
-        Ok(Leased::new(self, Lease { id, last }))
+        Ok(LeaseInUse::new(self, Lease { id, last }))
     }
 
     async fn revoke(&self, id: i64) {
@@ -175,14 +178,14 @@ impl Members {
 }
 
 /// A lease in use. Dropped it is revoked, and what is bound to it is gone.
-struct Leased {
+struct LeaseInUse {
     members: Arc<Members>,
     lease: Option<Lease>,
 }
 
-impl Leased {
+impl LeaseInUse {
     fn new(members: &Arc<Members>, lease: Lease) -> Self {
-        Leased {
+        LeaseInUse {
             members: members.clone(),
             lease: Some(lease),
         }
@@ -199,7 +202,7 @@ impl Leased {
     }
 }
 
-impl Drop for Leased {
+impl Drop for LeaseInUse {
     fn drop(&mut self) {
         if let (Some(lease), Ok(runtime)) = (self.lease, tokio::runtime::Handle::try_current()) {
             let members = self.members.clone();
@@ -212,7 +215,7 @@ struct Etcd(Arc<Members>);
 
 #[async_trait]
 impl Store for Etcd {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let taken = match want.is_one_try() {
             false => self.queue(want).await,
             true => self.try_once(want).await,
@@ -228,9 +231,9 @@ impl Store for Etcd {
 }
 
 impl Etcd {
-    fn taken(&self, key: impl Into<Vec<u8>>, leased: Leased, revision: i64) -> Taken {
+    fn taken(&self, key: impl Into<Vec<u8>>, leased: LeaseInUse, revision: i64) -> SystemGrant {
         let last = leased.lease.map_or_else(Instant::now, |lease| lease.last);
-        Taken {
+        SystemGrant {
             // The lease counts from its last sign of life, a third of it before this at most.
             sent: Instant::now().min(last + self.0.third),
             token: u64::try_from(revision).ok(),
@@ -244,7 +247,7 @@ impl Etcd {
     }
 
     /// Waits in the server's queue, and keeps the lease alive meanwhile.
-    async fn queue(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn queue(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let until = want.until();
         let mut trouble = None;
         while Instant::now() < until {
@@ -286,7 +289,7 @@ impl Etcd {
     }
 
     /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no such call.
-    async fn try_once(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn try_once(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
         let key = format!("{}/{:x}", want.key, leased.id());
         let first = GetOptions::new()
@@ -324,7 +327,7 @@ struct EtcdHold {
     key: Vec<u8>,
     id: i64,
     /// Until it is given back.
-    leased: Mutex<Option<Leased>>,
+    leased: Mutex<Option<LeaseInUse>>,
 }
 
 #[async_trait]

@@ -55,7 +55,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 /// What ends a hold whose holder is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum HoldExpiry {
     /// The lease, which the server keeps beside the lock.
     Lease,
     /// The session, which the server ends when it has not heard of the client for long enough. A lease is then only the holder's own wish, and the
@@ -71,14 +71,14 @@ pub(super) struct Baseline {
     system: &'static str,
     /// Where it works.
     topologies: &'static [&'static str],
-    kept: Kept,
+    kept: HoldExpiry,
     /// What a server does before it answers a grant, as it is shipped.
     durability: &'static str,
     /// Connects a client; `None` where the feature is not built in.
     connect: Option<Connect>,
 }
 
-type Connect = fn(Own) -> BoxFuture<'static, Result<Arc<dyn Store>, SubjectError>>;
+type Connect = fn(SystemClientParts) -> BoxFuture<'static, Result<Arc<dyn Store>, SubjectError>>;
 
 /// The system whose URL this is; `None` for Redis.
 pub fn system_of(target: &str) -> Option<&'static str> {
@@ -106,7 +106,7 @@ pub fn of_system(system: &str) -> Vec<&'static str> {
 /// # Errors
 /// A server that did not answer, or refused.
 pub async fn remove_keys(target: &str, prefix: &str) -> Result<(), SubjectError> {
-    let own = Own {
+    let own = SystemClientParts {
         target: target.to_owned(),
         session: SESSION,
         jitter: Jitter::new(0),
@@ -167,13 +167,13 @@ pub(super) fn broken() -> impl Iterator<Item = Arc<dyn Subject>> {
 }
 
 /// What a system's client is made of.
-struct Own {
+struct SystemClientParts {
     target: String,
     session: Duration,
     jitter: Jitter,
 }
 
-impl Own {
+impl SystemClientParts {
     /// What to say where nobody answers there.
     fn unreachable(&self, why: impl std::fmt::Display) -> SubjectError {
         let target = results::secrets::redact(&self.target);
@@ -187,7 +187,7 @@ impl Own {
 }
 
 /// An acquire, as a system is asked for it.
-struct Want<'a> {
+struct SystemAcquire<'a> {
     key: &'a str,
     /// What names this hold; no other has it.
     value: String,
@@ -197,7 +197,7 @@ struct Want<'a> {
     wait: Option<Duration>,
 }
 
-impl Want<'_> {
+impl SystemAcquire<'_> {
     /// A century is without bound.
     fn until(&self) -> Instant {
         self.called + self.wait.unwrap_or(Duration::from_secs(3_153_600_000))
@@ -220,7 +220,7 @@ async fn answered<T>(patience: Duration, asked: impl IntoFuture<Output = T>) -> 
 }
 
 /// What a system has granted.
-struct Taken {
+struct SystemGrant {
     hold: Box<dyn Hold>,
     token: Option<u64>,
     /// From when the lease counts, or the part of the session that is trusted.
@@ -231,7 +231,7 @@ struct Taken {
 #[async_trait]
 trait Store: Send + Sync {
     /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble>;
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble>;
     /// Ends in an orderly way.
     async fn close(&self) {}
 }
@@ -252,11 +252,11 @@ trait Hold: Send + Sync {
 /// Tries until the wait is over, each 1 to 3 ms, since the server has no queue. A try may be repeated if its answer is lost.
 async fn poll<F>(
     jitter: &Jitter,
-    want: &Want<'_>,
+    want: &SystemAcquire<'_>,
     once: impl Fn() -> F,
-) -> Result<Option<Taken>, Trouble>
+) -> Result<Option<SystemGrant>, Trouble>
 where
-    F: Future<Output = Result<Option<Taken>, Trouble>>,
+    F: Future<Output = Result<Option<SystemGrant>, Trouble>>,
 {
     loop {
         let tried = once().await;
@@ -298,14 +298,14 @@ struct RowStore<R> {
 
 #[async_trait]
 impl<R: Rows> Store for RowStore<R> {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let row = &RowKey {
             lock: want.key.to_owned(),
             owner: want.value.clone(),
         };
         let once = || async move {
             let taken = self.rows.take(row, want.lease).await?;
-            Ok(taken.map(|(sent, token)| Taken {
+            Ok(taken.map(|(sent, token)| SystemGrant {
                 hold: Box::new(RowHold {
                     rows: self.rows.clone(),
                     row: row.clone(),
@@ -335,9 +335,9 @@ impl<R: Rows> Hold for RowHold<R> {
 }
 
 /// Connections that nobody uses now, each with when it was used last.
-struct Spare<C>(Mutex<Vec<(Instant, C)>>);
+struct IdleConnections<C>(Mutex<Vec<(Instant, C)>>);
 
-impl<C> Spare<C> {
+impl<C> IdleConnections<C> {
     /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it since.
     fn take(&self, idle: Duration) -> Option<C> {
         let (used, connection) = self.0.lock().expect("no panic").pop()?;
@@ -367,8 +367,8 @@ impl Baseline {
     /// may have counted from the sign before that one, which was up to a third older.
     fn trusts(&self, lease: Duration) -> Duration {
         match self.kept {
-            Kept::Lease => lease,
-            Kept::Session => lease * 2 / 3,
+            HoldExpiry::Lease => lease,
+            HoldExpiry::Session => lease * 2 / 3,
         }
     }
 }
@@ -426,7 +426,7 @@ impl Subject for BaselineSubject {
         let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let identity = format!("{}-{}-{since_epoch:x}", to.client, std::process::id());
         let session = to.watchdog.unwrap_or(SESSION);
-        let store = connect(Own {
+        let store = connect(SystemClientParts {
             target: to.target.clone(),
             session,
             jitter: Jitter::new(to.seed),
@@ -447,7 +447,7 @@ impl Subject for BaselineSubject {
 }
 
 /// What a caller holds.
-struct Held {
+struct CallerHold {
     hold: Box<dyn Hold>,
     belief: Mutex<Belief>,
     /// Ends the heartbeats.
@@ -463,13 +463,13 @@ struct Belief {
     lost: bool,
 }
 
-impl Drop for Held {
+impl Drop for CallerHold {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Held {
+impl CallerHold {
     fn belief(&self) -> Belief {
         *self.belief.lock().expect("no panic")
     }
@@ -492,7 +492,7 @@ impl Held {
 
 /// Heartbeats of a hold, until it is given back, lost, or over.
 struct Keeper {
-    held: std::sync::Weak<Held>,
+    held: std::sync::Weak<CallerHold>,
     grant: String,
     lease: Duration,
     trusts: Duration,
@@ -503,7 +503,7 @@ impl Keeper {
     async fn run(self) {
         let mut next = Instant::now() + self.trusts / 3;
         loop {
-            let now = |held: Arc<Held>| (held.belief().ends, held.hold.ended());
+            let now = |held: Arc<CallerHold>| (held.belief().ends, held.hold.ended());
             let Some((ends, ended)) = self.held.upgrade().map(now) else {
                 return;
             };
@@ -544,7 +544,7 @@ impl Keeper {
         }
     }
 
-    fn lost(&self, held: &Held, reason: &str) {
+    fn lost(&self, held: &CallerHold, reason: &str) {
         held.believe(|belief| belief.lost = true);
         let _ = self.events.send(ClientEvent::Lost {
             grant: self.grant.clone(),
@@ -554,7 +554,7 @@ impl Keeper {
     }
 
     /// What is over for its holder is not to be kept from others by a session that goes on.
-    async fn gives(&self, held: &Held) {
+    async fn gives(&self, held: &CallerHold) {
         let until = Instant::now() + self.lease;
         while held.hold.give().await.is_err() && Instant::now() < until {
             sleep(self.trusts / 12).await;
@@ -568,7 +568,7 @@ struct BaselineClient {
     session: Duration,
     identity: String,
     events: mpsc::UnboundedSender<ClientEvent>,
-    grants: Grants<Arc<Held>>,
+    grants: Grants<Arc<CallerHold>>,
 }
 
 #[async_trait]
@@ -579,13 +579,13 @@ impl LockClient for BaselineClient {
             return AcquireEnd::Failed(format!("only plain is offered, not `{}`", request.kind));
         }
         let number = self.grants.number();
-        let by_session = self.row.kept == Kept::Session;
+        let by_session = self.row.kept == HoldExpiry::Session;
         let lease = match request.lease {
             Some(lease) if !by_session => lease,
             _ => self.session,
         };
         let trusts = self.row.trusts(lease);
-        let want = Want {
+        let want = SystemAcquire {
             key,
             value: format!("{}-{number}", self.identity),
             lease,
@@ -597,9 +597,9 @@ impl LockClient for BaselineClient {
             Ok(None) => return AcquireEnd::Busy,
             Err(trouble) => return trouble.into(),
         };
-        let Taken { hold, token, sent } = taken;
+        let SystemGrant { hold, token, sent } = taken;
         let own_end = request.lease.filter(|_| by_session);
-        let held = Arc::new(Held {
+        let held = Arc::new(CallerHold {
             hold,
             belief: Mutex::new(Belief {
                 sure_until: sent + trusts,
@@ -646,7 +646,7 @@ impl LockClient for BaselineClient {
         if !held.believes() {
             return ReleaseEnd::NotHeld;
         }
-        let by_session = self.row.kept == Kept::Session;
+        let by_session = self.row.kept == HoldExpiry::Session;
         let trusts = self.row.trusts(self.session);
         if by_session && lease > trusts {
             return ReleaseEnd::Failed(format!("its session is trusted for {trusts:?} only"));

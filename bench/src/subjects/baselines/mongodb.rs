@@ -20,7 +20,7 @@ use mongodb::{
 };
 use tokio::time::timeout;
 
-use super::{ANSWER, Fence, Own, RowKey, RowStore, Rows, Store, answered};
+use super::{ANSWER, Fence, RowKey, RowStore, Rows, Store, SystemClientParts, answered};
 use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
 
 /// After how long a lock that nobody took is removed.
@@ -29,7 +29,10 @@ const UNUSED: Duration = Duration::from_secs(86_400);
 const DUPLICATE: i32 = 11_000;
 
 /// A document, which is looked at and written in two commands where it `reads_first`.
-pub(super) async fn document(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn document(
+    own: SystemClientParts,
+    reads_first: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let locks = locks(&own).await?;
     Ok(Arc::new(RowStore {
         rows: Arc::new(MongoDb { locks, reads_first }),
@@ -38,7 +41,7 @@ pub(super) async fn document(own: Own, reads_first: bool) -> Result<Arc<dyn Stor
 }
 
 /// Removes the documents of a run.
-pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let last = format!("{prefix}{}", char::MAX);
     let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
     let removed = answer(locks(own).await?.delete_many(of_run)).await;
@@ -46,7 +49,7 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
 }
 
 /// The collection, with its index.
-async fn locks(own: &Own) -> Result<Collection<Document>, SubjectError> {
+async fn locks(own: &SystemClientParts) -> Result<Collection<Document>, SubjectError> {
     let options = ClientOptions::parse(&own.target).await;
     let mut options = options.map_err(|error| usage!("the target's URL: {error}"))?;
     options.server_selection_timeout = Some(ANSWER);

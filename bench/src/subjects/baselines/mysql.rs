@@ -18,7 +18,10 @@ use async_trait::async_trait;
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, prelude::Queryable};
 use tokio::{sync::Mutex, time::timeout};
 
-use super::{ANSWER, Fence, Hold, Own, RowKey, RowStore, Rows, Spare, Store, Taken, Want, poll};
+use super::{
+    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
+    SystemClientParts, SystemGrant, poll,
+};
 use crate::{links::Trouble, subject::SubjectError, subjects::common::Jitter};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS locklab_locks (name VARCHAR(191) PRIMARY KEY, owner VARCHAR(191), \
@@ -77,7 +80,7 @@ async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, E
 struct Server {
     opts: Opts,
     session: Duration,
-    spare: Spare<Conn>,
+    spare: IdleConnections<Conn>,
     /// Locks whose row is known to be there.
     rows: Plain<BTreeSet<String>>,
 }
@@ -118,7 +121,7 @@ impl Server {
 }
 
 /// `setup` runs on each new connection.
-async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectError> {
+async fn server(own: &SystemClientParts, setup: Option<&str>) -> Result<Arc<Server>, SubjectError> {
     let opts = Opts::from_url(&own.target);
     let opts = opts.map_err(|error| usage!("the target's URL: {error}"))?;
     let seconds = own.session.as_secs_f64().ceil();
@@ -135,7 +138,7 @@ async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectEr
             .init(first)
             .into(),
         session: own.session,
-        spare: Spare(Plain::default()),
+        spare: IdleConnections(Plain::default()),
         rows: Plain::default(),
     };
     let mut first = own.reached(server.connection().await)?;
@@ -145,7 +148,7 @@ async fn server(own: &Own, setup: Option<&str>) -> Result<Arc<Server>, SubjectEr
 }
 
 /// Removes the rows of a run.
-pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE LEFT(name, CHAR_LENGTH(?)) = ?";
     let server = server(own, None).await?;
     let removed = server.changes(remove, (prefix, prefix).into()).await;
@@ -154,7 +157,7 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
 
 /// A row, with the statements by which it is taken and given back.
 pub(super) async fn row(
-    own: Own,
+    own: SystemClientParts,
     take: &'static str,
     give: &'static str,
 ) -> Result<Arc<dyn Store>, SubjectError> {
@@ -166,7 +169,10 @@ pub(super) async fn row(
 }
 
 /// Named locks, on one connection for all holds of the client where it `shares`.
-pub(super) async fn get_lock(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn get_lock(
+    own: SystemClientParts,
+    shares: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
     let shared = match shares {
         true => Some(own.reached(server.connection().await)?),
@@ -181,7 +187,7 @@ pub(super) async fn get_lock(own: Own, shares: bool) -> Result<Arc<dyn Store>, S
 
 /// Locked rows, on connections that `setup` has made ready.
 pub(super) async fn for_update(
-    own: Own,
+    own: SystemClientParts,
     setup: Option<&str>,
 ) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, setup).await?;
@@ -237,7 +243,7 @@ struct GetLock {
 
 #[async_trait]
 impl Store for GetLock {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let taken = match self.shared {
             None => self.ask(want.key, want.until()).await,
             // A wait would keep the connection from those who want to give back.
@@ -249,7 +255,7 @@ impl Store for GetLock {
 }
 
 impl GetLock {
-    async fn ask(&self, key: &str, until: Instant) -> Result<Option<Taken>, Trouble> {
+    async fn ask(&self, key: &str, until: Instant) -> Result<Option<SystemGrant>, Trouble> {
         let holding = match &self.shared {
             Some(shared) => shared.clone(),
             None => Arc::new(Mutex::new(Some(self.server.connection().await?))),
@@ -283,8 +289,8 @@ impl GetLock {
 }
 
 /// What was granted just now.
-fn taken(hold: ConnectionHold) -> Taken {
-    Taken {
+fn taken(hold: ConnectionHold) -> SystemGrant {
+    SystemGrant {
         hold: Box::new(hold),
         token: None,
         sent: Instant::now(),
@@ -297,13 +303,13 @@ struct ForUpdate {
 
 #[async_trait]
 impl Store for ForUpdate {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         self.ask(want).await.map_err(Trouble::refused)
     }
 }
 
 impl ForUpdate {
-    async fn ask(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn ask(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let mut connection = self.server.connection().await?;
         let left = want.left().min(LONGEST);
         self.server.row(&mut connection, want.key).await?;

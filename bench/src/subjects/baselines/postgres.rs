@@ -25,7 +25,8 @@ use tokio_postgres::{
 };
 
 use super::{
-    ANSWER, Fence, Hold, Own, RowKey, RowStore, Rows, Spare, Store, Taken, Want, answered,
+    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
+    SystemClientParts, SystemGrant, answered,
 };
 use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
 
@@ -86,7 +87,7 @@ impl Connection {
 struct Server {
     target: String,
     session: Duration,
-    spare: Spare<Connection>,
+    spare: IdleConnections<Connection>,
 }
 
 impl Server {
@@ -128,11 +129,11 @@ impl Server {
     }
 }
 
-async fn server(own: &Own) -> Result<Arc<Server>, SubjectError> {
+async fn server(own: &SystemClientParts) -> Result<Arc<Server>, SubjectError> {
     let server = Server {
         target: own.target.clone(),
         session: own.session,
-        spare: Spare(Plain::default()),
+        spare: IdleConnections(Plain::default()),
     };
     if let Err(error) = own.target.parse::<tokio_postgres::Config>() {
         bail!("the target's URL: {error}");
@@ -145,7 +146,7 @@ async fn server(own: &Own) -> Result<Arc<Server>, SubjectError> {
 }
 
 /// Removes the rows of a run.
-pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE starts_with(name, $1)";
     let removed = server(own)
         .await?
@@ -155,7 +156,10 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
 }
 
 /// Advisory locks, on one connection for all holds of the client where it `shares`.
-pub(super) async fn advisory(own: Own, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn advisory(
+    own: SystemClientParts,
+    shares: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
     let shared = match shares {
         true => Some(Arc::new(own.reached(server.connection().await)?)),
@@ -165,7 +169,10 @@ pub(super) async fn advisory(own: Own, shares: bool) -> Result<Arc<dyn Store>, S
 }
 
 /// A row, which is looked at and written in two statements where it `reads_first`.
-pub(super) async fn row(own: Own, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn row(
+    own: SystemClientParts,
+    reads_first: bool,
+) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
     Ok(Arc::new(RowStore {
         rows: Arc::new(Table {
@@ -184,7 +191,7 @@ struct Advisory {
 
 #[async_trait]
 impl Store for Advisory {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         let connection = match &self.shared {
             Some(shared) => shared.clone(),
             None => Arc::new(self.server.connection().await?),
@@ -231,7 +238,7 @@ impl Store for Advisory {
         };
         let token = hold.query("SELECT nextval('locklab_fence')", &[]).await?;
         let token = token.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
-        Ok(Some(Taken {
+        Ok(Some(SystemGrant {
             hold: Box::new(hold),
             token,
             sent,

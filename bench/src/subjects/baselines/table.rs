@@ -1,6 +1,6 @@
 //! The table of the locks of other systems, and of what is known to be wrong: a row each.
 
-use super::{Baseline, Connect, Kept};
+use super::{Baseline, Connect, HoldExpiry};
 
 /// What a function of a system's file is, if that is built in.
 macro_rules! built {
@@ -19,7 +19,7 @@ const ETCD: Baseline = Baseline {
             third; loss: reported once a keep-alive finds no lease, or two thirds of its time after the last one that worked",
     system: "etcd",
     topologies: &["etcd", "etcd-3"],
-    kept: Kept::Session,
+    kept: HoldExpiry::Session,
     durability: "fsync",
     connect: built!("etcd", own => super::etcd::lock(own, false)),
 };
@@ -30,7 +30,7 @@ const ZOOKEEPER: Baseline = Baseline {
             kept by pings; loss: reported once the session is expired, or two thirds of its time after the last sync that worked",
     system: "zookeeper",
     topologies: &["zookeeper", "zookeeper-3"],
-    kept: Kept::Session,
+    kept: HoldExpiry::Session,
     durability: "fsync",
     connect: built!("zookeeper", own => super::zookeeper::ephemeral(own, false)),
 };
@@ -41,7 +41,7 @@ const MYSQL_ROW: Baseline = Baseline {
             the row's fence; session: none, the row has the lease; loss: reported once a renewal finds no such row, or none works for a lease",
     system: "mysql",
     topologies: &["mysql"],
-    kept: Kept::Lease,
+    kept: HoldExpiry::Lease,
     durability: "fsync",
     connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE, super::mysql::GIVE)),
 };
@@ -50,7 +50,7 @@ const GET_LOCK: Baseline = Baseline {
     name: "mysql:get-lock",
     about: "GET_LOCK of MySQL or MariaDB, a connection per hold and waiter; token: none; session: the connection, ended by wait_timeout; \
             loss: reported once a heartbeat finds no lock, or two thirds of the session after the last that worked",
-    kept: Kept::Session,
+    kept: HoldExpiry::Session,
     durability: "none",
     connect: built!("mysql", own => super::mysql::get_lock(own, false)),
     ..MYSQL_ROW
@@ -70,7 +70,7 @@ const ADVISORY: Baseline = Baseline {
             idle_session_timeout; loss: reported at once when the connection breaks, or two thirds of the session after the last heartbeat",
     system: "postgres",
     topologies: &["postgres"],
-    kept: Kept::Session,
+    kept: HoldExpiry::Session,
     durability: "none",
     connect: built!("postgres", own => super::postgres::advisory(own, false)),
 };
@@ -79,7 +79,7 @@ const POSTGRES_ROW: Baseline = Baseline {
     name: "postgres:row",
     about: "a row of PostgreSQL that one upsert takes over when its lease is over by the server's clock, polled each 1 to 3 ms; token: the row's \
             fence; session: none, the row has the lease; loss: reported once a renewal finds no such row, or none works for a lease",
-    kept: Kept::Lease,
+    kept: HoldExpiry::Lease,
     durability: "fsync",
     connect: built!("postgres", own => super::postgres::row(own, false)),
     ..ADVISORY
@@ -91,7 +91,7 @@ const MONGODB: Baseline = Baseline {
             here, for want of a server; token: the document's fence; session: none; loss: reported once a renewal finds no such document",
     system: "mongodb",
     topologies: &["mongodb"],
-    kept: Kept::Lease,
+    kept: HoldExpiry::Lease,
     durability: "fsync",
     connect: built!("mongodb", own => super::mongodb::document(own, false)),
 };

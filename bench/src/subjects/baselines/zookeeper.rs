@@ -21,7 +21,7 @@ use tokio::{
 };
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
-use super::{ANSWER, Hold, Own, Store, Taken, Want, addresses};
+use super::{ANSWER, Hold, Store, SystemAcquire, SystemClientParts, SystemGrant, addresses};
 use crate::{links::Trouble, subject::SubjectError};
 
 /// Before the next try after a lost connection.
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Ephemeral nodes, in which a holder believes until the library says `Expired` where it `acts_on_expired`.
 pub(super) async fn ephemeral(
-    own: Own,
+    own: SystemClientParts,
     acts_on_expired: bool,
 ) -> Result<Arc<dyn Store>, SubjectError> {
     let store = ZooKeeper {
@@ -52,7 +52,7 @@ pub(super) async fn ephemeral(
 }
 
 /// Removes the directories of a run, and that of all if it is empty then. One that a session still has a node in is waited for.
-pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> {
+pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let until = Instant::now() + own.session * 2;
     loop {
         match removed(own, prefix).await {
@@ -63,7 +63,7 @@ pub(super) async fn remove(own: &Own, prefix: &str) -> Result<(), SubjectError> 
     }
 }
 
-async fn removed(own: &Own, prefix: &str) -> Result<(), Error> {
+async fn removed(own: &SystemClientParts, prefix: &str) -> Result<(), Error> {
     let client = Client::connect(&addresses(&own.target).join(",")).await?;
     let (all, prefix) = (client.list_children("/locklab").await?, directory(prefix));
     for path in all.iter().map(|name| directory(name)) {
@@ -129,9 +129,9 @@ impl ZooKeeper {
     }
 
     /// In one session: a node, and the wait until it is the lowest.
-    async fn queue(&self, want: &Want<'_>) -> Result<Option<Taken>, Error> {
+    async fn queue(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Error> {
         let client = self.client().await?;
-        let mut own = Removed(Node {
+        let mut own = RemoveOnDrop(Node {
             client: client.clone(),
             directory: directory(want.key),
             name: format!("_c_{}-lock-", want.value),
@@ -171,7 +171,7 @@ impl ZooKeeper {
                             .czxid
                     }
                 };
-                return Ok(Some(Taken {
+                return Ok(Some(SystemGrant {
                     token: u64::try_from(czxid).ok(),
                     sent,
                     hold: Box::new(ZooKeeperHold {
@@ -201,7 +201,7 @@ impl ZooKeeper {
 
 #[async_trait]
 impl Store for ZooKeeper {
-    async fn take(&self, want: &Want<'_>) -> Result<Option<Taken>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
         loop {
             let why = match self.queue(want).await {
                 Ok(taken) => return Ok(taken),
@@ -271,9 +271,9 @@ impl Node {
 }
 
 /// A node that is removed, if it is there, when this is dropped.
-struct Removed(Node);
+struct RemoveOnDrop(Node);
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
@@ -288,7 +288,7 @@ impl Drop for Removed {
 }
 
 struct ZooKeeperHold {
-    node: Removed,
+    node: RemoveOnDrop,
     path: String,
     acts_on_expired: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::TextOptions;
 use super::paper::{GREEN, RED, YELLOW, finish, paint};
-use crate::gate::{Decision, Outcome, Part};
+use crate::gate::{ConditionPart, Decision, Outcome};
 use crate::report::cells::printable;
 use crate::units::enclosed;
 
@@ -10,14 +10,15 @@ use crate::units::enclosed;
 pub fn decision(decision: &Decision, options: TextOptions) -> String {
     let mut out = String::new();
     for judged in &decision.conditions {
-        let kept = |part: &&Part| part.outcome == Outcome::Passed;
+        let kept = |part: &&ConditionPart| part.outcome == Outcome::Passed;
         let (kept, all) = (judged.parts.iter().filter(kept).count(), judged.parts.len());
         let why = match judged.why.as_str() {
             "" => format!("{kept} of {all} keep it"),
             why => why.to_owned(),
         };
         out += &format!("{}  ({why})\n", mark(judged.outcome, &judged.condition));
-        let listed = |part: &&Part| part.outcome != Outcome::Passed || !part.why.is_empty();
+        let listed =
+            |part: &&ConditionPart| part.outcome != Outcome::Passed || !part.why.is_empty();
         for part in judged.parts.iter().filter(listed) {
             let (place, found, bound) = (&part.r#where, &part.found, &part.bound);
             let why = enclosed("; ", &part.why, "");

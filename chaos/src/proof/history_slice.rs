@@ -30,7 +30,7 @@ const LINES_JUDGED: usize = 3_000_000;
 
 /// A slice that convicts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slice {
+pub struct HistorySlice {
     /// Its lines, as a history.
     pub history: History,
     /// Nothing can be left out.
@@ -43,7 +43,7 @@ pub fn shortest(
     options: &CheckOptions<'_>,
     class: &str,
     anomaly: &Anomaly,
-) -> Option<Slice> {
+) -> Option<HistorySlice> {
     let units = units(history);
     let mut search = Search {
         history,
@@ -203,7 +203,7 @@ impl Search<'_> {
         lines
     }
 
-    fn narrowed(&mut self, chosen: Vec<usize>) -> Slice {
+    fn narrowed(&mut self, chosen: Vec<usize>) -> HistorySlice {
         let (must, chosen): (Vec<usize>, Vec<usize>) = chosen
             .into_iter()
             .partition(|unit| self.class == "liveness" && self.units[*unit].excuses);
@@ -228,7 +228,7 @@ impl Search<'_> {
                 }
             }
         }
-        Slice {
+        HistorySlice {
             history: self.taken(&lines),
             shortest,
         }

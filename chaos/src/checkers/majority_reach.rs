@@ -4,19 +4,19 @@
 //! 2. A client is cut off while the masters to and from which something passes are no majority.
 //! 3. It is mute while no request of it reaches a majority; half a second later, since a fault is on record before it is in place.
 
-use super::faults::{AFTER_HEAL_NS, Blocked, Fault};
+use super::faults::{AFTER_HEAL_NS, BlockedLink, Fault};
 use super::holds::Record;
 use super::spans::{Span, Spans};
 use crate::faults::Blocks;
 
 /// When clients reach no majority, client by client.
-pub(super) struct Reach {
+pub(super) struct MajorityReach {
     known: bool,
     cut_off: Vec<Spans>,
     pub(super) mute: Vec<Spans>,
 }
 
-impl Reach {
+impl MajorityReach {
     /// `masters` is empty where they are not known.
     pub(super) fn of(record: &Record, masters: &[String]) -> Self {
         let clients = 0..record.clients.len() as u32;
@@ -52,7 +52,7 @@ fn without_majority(
     record: &Record,
     masters: &[String],
     client: u32,
-    counts: impl Fn(&Blocked) -> bool,
+    counts: impl Fn(&BlockedLink) -> bool,
 ) -> Spans {
     let mut blocked: Vec<(Span, usize)> = Vec::new();
     for fault in &record.faults {

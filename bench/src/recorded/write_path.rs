@@ -7,17 +7,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::load::Shared;
+use crate::load::LoadState;
 
 /// The way from a client to the protected resource. What has been sent arrives, also when its sender is stopped or dies.
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct WritePath {
     latency_ns: AtomicU64,
     late: Arc<AtomicU64>,
     under_way: Mutex<JoinSet<()>>,
 }
 
-impl Way {
+impl WritePath {
     pub(super) fn set_latency(&self, latency: Duration) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.latency_ns.store(ns, Ordering::Release);
@@ -29,7 +29,7 @@ impl Way {
     }
 
     /// Calls `arrive` when the write is there; when the load ends, what is still under way arrives.
-    pub(super) fn send(&self, shared: &Arc<Shared>, arrive: impl FnOnce() + Send + 'static) {
+    pub(super) fn send(&self, shared: &Arc<LoadState>, arrive: impl FnOnce() + Send + 'static) {
         let latency = Duration::from_nanos(self.latency_ns.load(Ordering::Acquire));
         if latency.is_zero() {
             return arrive();

@@ -24,7 +24,7 @@ use super::{CheckOptions, belief, faults, recovery};
 
 /// How much must have happened before *clean* may be said, besides what must have in every run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Floors {
+pub struct EvidenceMinimum {
     /// Acquires that met another owner's hold or acquire.
     pub contended: u64,
     /// Faults by name: a grant must come before the last of them.
@@ -59,7 +59,7 @@ pub fn doubts(record: &Record, options: &CheckOptions<'_>) -> Vec<String> {
     doubts
 }
 
-fn below(record: &Record, options: &CheckOptions<'_>, floors: &Floors) -> Vec<String> {
+fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) -> Vec<String> {
     let mut doubts = Vec::new();
     let little = |found: u64, wanted: u64, what: &str| {
         let doubt = || format!("too little happened: {found} {what}, {wanted} are wanted");

@@ -34,7 +34,7 @@ impl Ticks {
     }
 }
 
-pub(crate) struct Shared {
+pub(crate) struct LoadState {
     pub(crate) load: Load,
     pub(crate) connector: Option<Connector>,
     pub(crate) keys: Keys,
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     tasks: AtomicU64,
 }
 
-impl Shared {
+impl LoadState {
     /// A load over no clients yet. `patience`: how long a herd waits for those who do not come.
     pub(crate) fn new(
         load: Load,
@@ -61,7 +61,7 @@ impl Shared {
     ) -> Self {
         let rhythm = load.workload.rhythm;
         let prepares = u64::from(rhythm == Rhythm::Keep);
-        Shared {
+        LoadState {
             keys: Keys::new(&load),
             ticks: load.schedule().map(|(_, schedule)| Ticks {
                 due: Semaphore::new(0),

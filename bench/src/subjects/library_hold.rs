@@ -7,7 +7,7 @@ use lock_core::{Guard, LockError, MultiGuard, SemaphoreGuard};
 use crate::subject::ReleaseEnd;
 
 /// What was granted.
-pub(super) enum Held {
+pub(super) enum LibraryHold {
     /// One lock.
     One(Guard),
     /// Several locks as one.
@@ -16,45 +16,47 @@ pub(super) enum Held {
     Counted(SemaphoreGuard),
 }
 
-impl Held {
+impl LibraryHold {
     /// The fencing token: several locks have none in common.
     pub(super) fn token(&self) -> Option<u64> {
         match self {
-            Held::One(guard) => guard.token(),
-            Held::Several(_) | Held::Counted(_) => None,
+            LibraryHold::One(guard) => guard.token(),
+            LibraryHold::Several(_) | LibraryHold::Counted(_) => None,
         }
     }
 
     /// From when its lease counts.
     pub(super) fn sent_at(&self) -> Option<Instant> {
         match self {
-            Held::One(guard) => Some(guard.sent_at()),
-            Held::Several(guard) => Some(guard.sent_at()),
-            Held::Counted(_) => None,
+            LibraryHold::One(guard) => Some(guard.sent_at()),
+            LibraryHold::Several(guard) => Some(guard.sent_at()),
+            LibraryHold::Counted(_) => None,
         }
     }
 
     /// For how long it was granted, if that is less than the `asked` lease.
     pub(super) fn less_than(&self, asked: Duration) -> Option<Duration> {
         match self {
-            Held::One(guard) => Some(guard.granted_lease()).filter(|granted| *granted < asked),
-            Held::Several(_) | Held::Counted(_) => None,
+            LibraryHold::One(guard) => {
+                Some(guard.granted_lease()).filter(|granted| *granted < asked)
+            }
+            LibraryHold::Several(_) | LibraryHold::Counted(_) => None,
         }
     }
 
     pub(super) fn is_lost(&self) -> bool {
         match self {
-            Held::One(guard) => guard.is_lost(),
-            Held::Several(guard) => guard.is_lost(),
-            Held::Counted(_) => false,
+            LibraryHold::One(guard) => guard.is_lost(),
+            LibraryHold::Several(guard) => guard.is_lost(),
+            LibraryHold::Counted(_) => false,
         }
     }
 
     pub(super) async fn extend(&self, lease: Duration) -> ReleaseEnd {
         let extended = match self {
-            Held::One(guard) => guard.extend(lease).await,
-            Held::Several(guard) => guard.extend(lease).await,
-            Held::Counted(_) => {
+            LibraryHold::One(guard) => guard.extend(lease).await,
+            LibraryHold::Several(guard) => guard.extend(lease).await,
+            LibraryHold::Counted(_) => {
                 return ReleaseEnd::Failed("a permit of a semaphore has no lease".to_owned());
             }
         };
@@ -63,9 +65,9 @@ impl Held {
 
     pub(super) async fn release(self) -> Result<(), LockError> {
         match self {
-            Held::One(guard) => guard.release().await.map(|_| ()),
-            Held::Several(guard) => guard.release().await.map(|_| ()),
-            Held::Counted(guard) => guard.release().await,
+            LibraryHold::One(guard) => guard.release().await.map(|_| ()),
+            LibraryHold::Several(guard) => guard.release().await.map(|_| ()),
+            LibraryHold::Counted(guard) => guard.release().await,
         }
     }
 }
