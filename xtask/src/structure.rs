@@ -22,14 +22,14 @@ const fn limit(name: &'static str, vague_names: usize, files_in_a_circle: usize)
 }
 
 const LIMITS: &[Limit] = &[
-    limit("lock-core", 3, 38),
+    limit("lock-core", 1, 38),
     limit("cluster-config", 0, 4),
-    limit("results", 28, 10),
-    limit("bench", 61, 3),
-    limit("chaos", 51, 8),
+    limit("results", 19, 10),
+    limit("bench", 22, 3),
+    limit("chaos", 27, 8),
     limit("simulation", 0, 8),
     limit("kubernetes", 0, 4),
-    limit("cli", 23, 7),
+    limit("cli", 20, 7),
     limit("xtask", 1, 1),
 ];
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use chaos::scenario::{Scenario, Setting, Settings};
-use kubernetes::chaos_mesh::{Harm, Harmed, objects as harms};
+use kubernetes::chaos_mesh::{FaultInjection, FaultTarget, objects as harms};
 use kubernetes::cluster::{Cluster, ClusterError};
 use kubernetes::kube::Api;
 use kubernetes::kube::api::{ApiResource, DynamicObject, PostParams};
@@ -133,8 +133,8 @@ fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
     let text = |name: &str, word: &str| {
         Settings::from([(name.to_owned(), Setting::Text(word.to_owned()))])
     };
-    let pods = Harmed::Pods(vec!["x-servers-0".to_owned()]);
-    let links = Harmed::Links(vec![("a".to_owned(), "b".to_owned())]);
+    let pods = FaultTarget::Pods(vec!["x-servers-0".to_owned()]);
+    let links = FaultTarget::Links(vec![("a".to_owned(), "b".to_owned())]);
     let (none, lose) = (Settings::new(), text("data", "lose"));
     let (late, jump, sync, lost) = (
         text("latency", "1s"),
@@ -154,7 +154,7 @@ fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
         ("delay", &late, &links),
         ("loss", &lost, &links),
     ] {
-        let harm = Harm {
+        let harm = FaultInjection {
             fault,
             with,
             on: on.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use kubernetes::cluster::{Cluster, ClusterError, Ended};
+use kubernetes::cluster::{Cluster, ClusterError, PodOutcome};
 use kubernetes::objects::objects;
 use kubernetes::spec::{Spec, Storage};
 use results::report::answered;
@@ -109,7 +109,7 @@ async fn carried_out(
     }
     bar.finish_and_clear();
     cluster.let_merge(&spec.name).await.map_err(failed)?;
-    let Ended { exit_code, log } = loop {
+    let PodOutcome { exit_code, log } = loop {
         for line in cluster.news(&spec.name, &mut said).await.map_err(failed)? {
             terminal.note(&line);
         }
