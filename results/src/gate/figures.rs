@@ -154,7 +154,7 @@ impl Value {
             (Self::OfRow(figure), Measured::Row(row))
                 if figure.name == LOST_WAKEUPS.name && !row.is_woken() =>
             {
-                Found::NotApplicable("nobody wakes the waiters of a lock that polls")
+                ConditionValue::NotApplicable("nobody wakes the waiters of a lock that polls")
             }
             (Self::OfRow(figure), Measured::Row(row)) => found((figure.of)(row)),
             // Where a lock never recovered from a fault there is no figure, and that is no reason to pass.

@@ -3,7 +3,7 @@
 //! A log is kept to some ten megabytes, so the largest histories may have to stay in the volume; the last line says which.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
