@@ -18,7 +18,7 @@ fn what_never_ends_is_refused_with_the_limit() {
     let ca = "rediss://127.0.0.1:1?tls-ca=/dev/zero";
     let cases: [(&[&str], i32, &str); 6] = [
         (&["chaos", "/dev/zero"], 65, "64 MB"),
-        (&["gate", "latest", "--file", "/dev/zero"], 65, "64 MB"),
+        (&["gate", "--budget", "/dev/zero"], 65, "64 MB"),
         (&["up", "/dev/zero"], 65, "64 MB"),
         (&["check", "/dev/zero"], 65, "16 MB"),
         (&["doctor", ca], 64, "16 MB"),

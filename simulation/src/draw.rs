@@ -114,7 +114,7 @@ struct PlanDraft {
 /// The scenario of a seed, as the text of a file.
 ///
 /// # Panics
-/// Nothing [fits](Wanted::fits) what is wanted.
+/// Nothing [fits](FixedChoices::fits) what is wanted.
 pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
     let mut random = StdRng::seed_from_u64(seed);
     let kinds = wanted.kinds();

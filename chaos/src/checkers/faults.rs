@@ -5,7 +5,7 @@
 //! 3. A fault on a node touches until its heal or until the lock's probe succeeds again after a failure, whichever is
 //!    first, + 0.5 s.
 //! 4. Where the servers of which it needs a majority are known, a fault that blocks links touches a client only while a majority is
-//!    beyond its reach, see [`Reach`].
+//!    beyond its reach, see [`MajorityReach`].
 //! 5. A client that was killed, or died, stays touched.
 //! 6. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
 

@@ -5,7 +5,7 @@
 //! 1. [`holds`] turns lines into grants: who was granted what, when, for how long, how it was renewed and given back.
 //! 2. Each checker of [`CHECKERS`] reads that record and reports anomalies, lock by lock.
 //! 3. A lock's verdict of a class is violated if there is an anomaly, else unknown if there is a doubt, else clean.
-//! 4. [`floors`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
+//! 4. [`evidence_minimum`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
 //!    A doubt turns only clean into unknown; a proven violation stands.
 //! 5. Of a history from several clocks, what lies closer together than they are known is a doubt ([`Clocks`]).
 //! 6. The verdict of the whole history is the worst of its locks' verdicts.

@@ -4,7 +4,7 @@ mod meet;
 mod tries;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chaos::builtin;
@@ -94,7 +94,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let jobs = options.jobs.unwrap_or(usual) as usize;
     let seed = options.part.seed(&terminal.common)?;
     let slice = options.part.slice()?;
-    let base = options.against.as_ref().map(base).transpose()?;
+    let base = options.against.as_deref().map(base).transpose()?;
     let names = subjects(&options.subjects);
     let mut systems = BTreeSet::new();
     for name in &names {
@@ -215,7 +215,7 @@ fn finish(
 }
 
 /// What an earlier audit found.
-fn base(path: &PathBuf) -> anyhow::Result<Vec<AuditedSubject>> {
+fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
     let wrong = |why: String| exit::input(format!("{}: {why}", path.display()));
     let text = results::limits::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     results::audit::subjects_of(&text).map_err(wrong)
