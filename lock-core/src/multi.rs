@@ -44,7 +44,8 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 ///     () = work() => { guard.release().await?; }
 ///     lost = guard.lost() => eprintln!("stopped: {lost}"),
 /// }
-/// client.close().await;
+/// here.close().await;
+/// there.close().await;
 /// # Ok(()) }
 /// # async fn work() {}
 /// ```
