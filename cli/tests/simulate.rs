@@ -55,7 +55,7 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_or_written_is_bad_input_and_no_seed_is_bad_usage() {
+fn a_file_that_cannot_be_read_is_bad_input_and_a_place_that_cannot_be_written_is_bad_usage() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("empty.toml"), "").unwrap();
     std::fs::write(dir.path().join("notutf8.toml"), [0xff, 0xfe]).unwrap();
@@ -64,7 +64,7 @@ fn a_file_that_cannot_be_read_or_written_is_bad_input_and_no_seed_is_bad_usage()
         (65, &["empty.toml"]),
         (65, &["notutf8.toml"]),
         (65, &["."]),
-        (65, &["--history", "no-such/history.jsonl"]),
+        (64, &["--history", "no-such/history.jsonl"]),
         (64, &["--seeds", "0"]),
     ] {
         let output = run(dir.path(), &[&["simulate"][..], flags].concat());
