@@ -16,7 +16,7 @@ const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[31mred\u{9b}32m\u{202e}x\r\u{20
 fn obeyed(output: &Output, colored: bool) -> Vec<char> {
     let mut text = format!("{}{}", stdout(output), stderr(output));
     if colored {
-        for color in ["\u{1b}[32m", "\u{1b}[33m", "\u{1b}[0m"] {
+        for color in ["\u{1b}[32m", "\u{1b}[33m", "\u{1b}[90m", "\u{1b}[0m"] {
             text = text.replace(color, "");
         }
     }
