@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Order, Subscriber, channel::Channel};
 use crate::clock::Instant;
-use crate::topology::{Message, node::Node};
+use crate::topology::{Message, dial::Dialer, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
@@ -36,7 +36,6 @@ pub(super) struct Feed {
 
 struct Live {
     connection: Subscriber,
-    node: Arc<Node>,
     /// What is to be written next.
     commands: Pipeline,
     /// Since when something is expected and nothing was heard.
@@ -120,7 +119,6 @@ impl Feed {
     ) -> bool {
         let mut live = Live {
             connection,
-            node: self.node.clone(),
             commands: Pipeline::new(),
             expecting: None,
             heard: Instant::now(),
@@ -141,7 +139,7 @@ impl Feed {
             self.ask(&mut live, &channel, true);
         }
         loop {
-            if !live.write(patience).await {
+            if !live.write(&self.node.dialer).await {
                 break;
             }
             tokio::select! {
@@ -271,15 +269,15 @@ impl Live {
     }
 
     /// Writes what is queued; false if the connection does not take it in time.
-    async fn write(&mut self, patience: Duration) -> bool {
+    async fn write(&mut self, dialer: &Dialer) -> bool {
         if self.commands.is_empty() {
             return true;
         }
-        self.node.dialer.count(self.commands.len() as u64);
+        dialer.count(self.commands.len() as u64);
         let bytes = self.commands.get_packed_pipeline();
         self.commands.clear();
         matches!(
-            timeout(patience, self.connection.write(&bytes)).await,
+            timeout(dialer.response_timeout, self.connection.write(&bytes)).await,
             Ok(Ok(()))
         )
     }
