@@ -102,13 +102,13 @@ pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<us
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn tail(path: &Path, bytes: u64) -> io::Result<String> {
+pub fn tail(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
     let mut end = Vec::new();
     file.take(bytes).read_to_end(&mut end)?;
-    Ok(String::from_utf8_lossy(&end).into_owned())
+    Ok(end)
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     fn of_a_long_file_the_end_is_read() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), "x".repeat(5_000) + "end").expect("written");
-        assert_eq!(tail(file.path(), 4).expect("read"), "xend");
+        assert_eq!(tail(file.path(), 4).expect("read"), b"xend");
         assert_eq!(tail(file.path(), 9_000).expect("read").len(), 5_003);
     }
 }

@@ -114,7 +114,8 @@ impl Subject for ExecSubject {
 fn log_tail(log: Option<&PathBuf>) -> String {
     const TAIL: u64 = 600;
     let tail = |path: &PathBuf| {
-        let text = results::limits::tail(path, TAIL).ok()?;
+        let bytes = results::limits::tail(path, TAIL).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
         let text = text.trim();
         (!text.is_empty()).then(|| format!("; its log {} ends: {text}", path.display()))
     };

@@ -210,13 +210,14 @@ fn open(path: &Path) -> anyhow::Result<File> {
     let file = options.create(true).append(true).open(path);
     let file = file.map_err(problem)?;
     let length = file.metadata().map_err(problem)?.len();
-    let text = limits::tail(path, limits::LINE).map_err(problem)?;
+    let end = limits::tail(path, limits::LINE).map_err(problem)?;
     // A torn line is no line: cut it off, so that the next one can be read. A whole file is left alone, since another process may be adding to it.
-    let torn = text
-        .rsplit_once('\n')
-        .map_or(text.as_str(), |(_, torn)| torn);
-    if !torn.is_empty() {
-        file.set_len(length - torn.len() as u64).map_err(problem)?;
+    let torn = end
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .map_or(0, <[u8]>::len);
+    if torn > 0 {
+        file.set_len(length - torn as u64).map_err(problem)?;
     }
     Ok(file)
 }
@@ -276,6 +277,16 @@ mod tests {
             verdicts: BTreeMap::new(),
             finding: None,
         }
+    }
+
+    #[test]
+    fn a_line_that_is_torn_in_the_middle_of_a_letter_is_cut_off_alone() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("state.jsonl");
+        std::fs::write(&path, b"{\"seed\":1}\n{\"scenario\":\"\xc3").expect("a file");
+        drop(open(&path).expect("it can be written"));
+        let kept = std::fs::read_to_string(&path).expect("text again");
+        assert_eq!(kept, "{\"seed\":1}\n");
     }
 
     #[test]
