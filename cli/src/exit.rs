@@ -114,6 +114,16 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
     failure(USAGE, message)
 }
 
+/// A place that was named and cannot be written: wrong usage, 64, but 69 where only the right to write there is missing.
+pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
+    let message = message.to_string();
+    let code = match names(&message, libc::EACCES) {
+        true => MISSING,
+        false => USAGE,
+    };
+    failure(code, message)
+}
+
 /// A bad input file, 65.
 pub(crate) fn input(message: impl std::fmt::Display) -> anyhow::Error {
     failure(INPUT, message)
@@ -156,6 +166,10 @@ mod tests {
     fn an_error_without_a_code_is_a_defect() {
         assert_eq!(code_of(&anyhow::anyhow!("?")), DEFECT);
         assert_eq!(code_of(&usage("?")), USAGE);
+        let refused = std::io::Error::from_raw_os_error(nix::libc::EACCES);
+        assert_eq!(code_of(&unwritable(&refused)), MISSING);
+        let nowhere = std::io::Error::from_raw_os_error(nix::libc::ENOTDIR);
+        assert_eq!(code_of(&unwritable(&nowhere)), USAGE);
         let full = std::io::Error::from_raw_os_error(nix::libc::ENOSPC);
         assert_eq!(code_of(&input(&full)), MISSING);
         assert_eq!(code_of(&anyhow::Error::new(full).context("x")), MISSING);

@@ -45,11 +45,12 @@ pub(crate) fn work_dir() -> anyhow::Result<tempfile::TempDir> {
     })
 }
 
-/// Writes a file as a whole. A place that cannot be written was named wrongly (64), unless the machine lacks something (69).
+/// Writes a file as a whole.
 pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let path = path.as_ref();
-    results::store::write_whole(path, bytes.as_ref())
-        .map_err(|error| crate::exit::usage(format!("cannot write {}: {error}", path.display())))
+    results::store::write_whole(path, bytes.as_ref()).map_err(|error| {
+        crate::exit::unwritable(format!("cannot write {}: {error}", path.display()))
+    })
 }
 
 #[cfg(test)]

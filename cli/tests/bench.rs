@@ -52,7 +52,7 @@ fn what_cannot_be_done_is_said_before_anything_starts() {
     // Where no run can be kept: something else has the name.
     std::fs::write(dir.path().join("runs"), "").unwrap();
     let output = run(dir.path(), &["bench", "--duration", "100ms"]);
-    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.contains("--out"), "{said}");
     assert_eq!(said.matches("cannot create").count(), 1, "{said}");

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use results::audit::{Audit, AuditDocument};
 use results::compare::against_last;
 use results::report::answered;
 use results::report::text::{self, ScreenOptions, TextOptions};
 use results::run::{Meta, Part, Run};
 use results::secrets;
-use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, StoreError, load_dir};
+use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
 use crate::args::{Common, ResultArgs};
 use crate::cancel::Cancel;
@@ -65,15 +66,12 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
 pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
     let Some(path) = &common.out else {
         return store().create(date, host, name).map_err(|error| {
-            exit::missing(format!(
+            exit::unwritable(format!(
                 "{error}; a run is kept in a directory: name one that can be written with --out DIR"
             ))
         });
     };
-    RunDir::at(path).map_err(|error| match error {
-        StoreError::Occupied { .. } => exit::usage(error),
-        _ => exit::missing(error),
-    })
+    RunDir::at(path).map_err(exit::unwritable)
 }
 
 /// Writes a run that is over, with its summary and its page.
@@ -110,13 +108,17 @@ pub(crate) fn shown_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) 
 
 /// A file as a link that terminals and browsers open.
 pub(crate) fn link(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~+,@".contains(&byte);
-    let bytes = path.as_os_str().as_encoded_bytes().iter();
-    let letters = bytes.map(|byte| match plain(*byte) {
-        true => char::from(*byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    format!("file://{}", letters.collect::<String>())
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'+')
+        .remove(b',')
+        .remove(b'@');
+    let bytes = path.as_os_str().as_encoded_bytes();
+    format!("file://{}", percent_encode(bytes, ENCODED))
 }
 
 /// Opens a page as its reader's system does.
