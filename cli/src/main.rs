@@ -11,6 +11,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use clap::error::ErrorKind;
 
@@ -81,5 +82,10 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
         };
         let said = terminal::message(&format!("{said}\n{trace}"));
         let _ = writeln!(std::io::stderr().lock(), "{said}");
+    } else if command::STARTING.load(Ordering::Relaxed) {
+        // Nothing has begun that would have to be ended.
+        let said = format!("locklab: cannot start the threads that a command needs: {said}");
+        let _ = writeln!(std::io::stderr().lock(), "{}", terminal::message(&said));
+        std::process::exit(exit::MISSING.into());
     }
 }

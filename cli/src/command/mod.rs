@@ -52,11 +52,16 @@ pub(crate) use left_out::kube;
 #[cfg(not(feature = "simulate"))]
 pub(crate) use left_out::simulate;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use crate::args::Command;
 use crate::exit;
 use crate::terminal::Terminal;
+
+/// Whether the runtime is being made. A thread that it cannot have then, though there was one a moment ago, is a panic of it, behind which it
+/// waits for its other threads without an end.
+pub(crate) static STARTING: AtomicBool = AtomicBool::new(false);
 
 /// Does what was asked and gives the exit code.
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -72,9 +77,11 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
         )));
     }
     guard::install();
+    STARTING.store(true, Ordering::Relaxed);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
+    STARTING.store(false, Ordering::Relaxed);
     let code = runtime.block_on(async {
         match command {
             Command::Quickstart(options) => quickstart::run(&options, terminal).await,
