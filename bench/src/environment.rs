@@ -79,10 +79,18 @@ fn field(path: &str, name: &str) -> String {
 }
 
 fn memory_bytes() -> u64 {
-    let total = field("/proc/meminfo", "MemTotal");
-    let kib = total.split_whitespace().next();
-    let kib: u64 = kib.and_then(|n| n.parse().ok()).unwrap_or(0);
-    kib * 1024
+    memory("MemTotal").unwrap_or(0)
+}
+
+/// Memory that this machine could give now; `None` where it cannot be told.
+pub fn available_memory_bytes() -> Option<u64> {
+    memory("MemAvailable")
+}
+
+fn memory(name: &str) -> Option<u64> {
+    let amount = field("/proc/meminfo", name);
+    let kib: u64 = amount.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Load average over one minute.
@@ -93,13 +101,19 @@ pub(crate) fn load_average() -> f64 {
         .unwrap_or(0.0)
 }
 
+/// What `/proc` says of a process, from the third field on, which is its state. The second is the program's name in brackets and may
+/// contain anything.
+pub(crate) fn process_stat(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.to_owned())
+}
+
 /// User and system time of a process in microseconds, and that of its children that have ended. The kernel counts them in hundredths of a second
 /// on every Linux.
 pub(crate) fn process_cpu_us(pid: u32) -> Option<(f64, f64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in brackets, which may contain anything; the four times are fields 14 to 17.
-    let after_name = stat.rsplit_once(')')?.1;
-    let times = after_name.split_whitespace().skip(11).take(4);
+    let stat = process_stat(pid)?;
+    // The four times are fields 14 to 17.
+    let times = stat.split_whitespace().skip(11).take(4);
     let us: Vec<f64> = times
         .map(|ticks| Some(ticks.parse::<f64>().ok()? * 10_000.0))
         .collect::<Option<_>>()?;

@@ -111,16 +111,6 @@ fn once(name: &str, operations: u64, most: Duration) {
     );
 }
 
-/// Memory that this machine could give now; `None` where it cannot be told.
-fn available_bytes() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1_024)
-}
-
 fn checkers(c: &mut Criterion) {
     let mut group = c.benchmark_group("all checkers");
     group.sample_size(10);
@@ -129,7 +119,7 @@ fn checkers(c: &mut Criterion) {
         ("10 million operations", 10_000_000, Duration::from_secs(12)),
     ] {
         let needed = operations * BYTES_PER_OPERATION;
-        if available_bytes().is_some_and(|bytes| bytes < needed) {
+        if bench::environment::available_memory_bytes().is_some_and(|bytes| bytes < needed) {
             eprintln!(
                 "all checkers/{name}: left out, it needs {} GB of memory",
                 needed / 1_000_000_000

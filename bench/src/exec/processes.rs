@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::guard;
+use crate::environment::process_stat;
 
 /// The variable that marks what a driver starts.
 pub(super) const MARK: &str = "LOCKLAB_DRIVER";
@@ -43,6 +44,17 @@ pub struct Member {
     pub state: char,
     parent: u32,
     group: u32,
+}
+
+impl Member {
+    /// Its number and its command.
+    fn shown(&self) -> String {
+        const LONGEST: usize = 80;
+        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let command: String = words.trim_end().chars().take(LONGEST).collect();
+        format!("{} (`{command}`)", self.pid)
+    }
 }
 
 /// The processes of one driver.
@@ -75,7 +87,7 @@ impl Processes {
         for member in &members {
             if member.group != self.first {
                 let mut outside = self.outside.lock().expect("no panic while held");
-                outside.insert(format!("{} (`{}`)", member.pid, command(member.pid)));
+                outside.insert(member.shown());
             }
         }
         members
@@ -107,15 +119,18 @@ impl Processes {
     /// Ends whatever is left.
     pub(super) async fn end(&self) {
         let end = tokio::time::Instant::now() + GONE_WITHIN;
-        while !self.members().is_empty() && tokio::time::Instant::now() < end {
-            // Whom it may not end is named.
+        let left = loop {
+            let left = self.members();
+            if left.is_empty() || tokio::time::Instant::now() >= end {
+                break left;
+            }
+            // What it may not end is named.
             let _ = self.signal(Signal::SIGKILL);
             tokio::time::sleep(POLL).await;
-        }
-        let left = self.members();
+        };
         let mut outside = self.outside.lock().expect("no panic while held");
         for member in left {
-            let said = format!("{} (`{}`)", member.pid, command(member.pid));
+            let said = member.shown();
             outside.remove(&said);
             outside.insert(format!("{said}, which could not be ended"));
         }
@@ -132,13 +147,6 @@ impl Processes {
 
 fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
-}
-
-fn command(pid: u32) -> String {
-    const LONGEST: usize = 80;
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = String::from_utf8_lossy(&words).replace('\0', " ");
-    words.trim_end().chars().take(LONGEST).collect()
 }
 
 /// The processes of these groups, those whose mark begins so, and all that descend from either; the dead are left out.
@@ -169,9 +177,8 @@ pub(super) fn of_groups(groups: &[u32], mark: &str) -> Vec<Member> {
 }
 
 fn member(pid: u32) -> Option<Member> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may itself hold blanks and parentheses.
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let stat = process_stat(pid)?;
+    let mut fields = stat.split_whitespace();
     let member = Member {
         pid,
         state: fields.next()?.chars().next()?,

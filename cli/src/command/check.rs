@@ -200,17 +200,12 @@ fn foretell(path: &Path, terminal: &Terminal) -> anyhow::Result<()> {
         "{}: to judge {text_mb} MB of lines takes about {needed_mb} MB of memory, and 8 kB for each lock",
         path.display()
     );
-    let free = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = free
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let free_mb = free.and_then(|kb| kb.split_whitespace().next()?.parse::<u64>().ok());
-    let free_mb = free_mb.map_or(u64::MAX, |kb| kb >> 10);
+    let free = bench::environment::available_memory_bytes().unwrap_or(u64::MAX);
     let (limit, _) = getrlimit(Resource::RLIMIT_AS)?;
-    match needed_mb > free_mb.min(limit >> 20) {
+    let free_mb = free.min(limit) >> 20;
+    match needed_mb > free_mb {
         true => Err(exit::missing(format!(
-            "{said}, and this machine has {} MB free",
-            free_mb.min(limit >> 20)
+            "{said}, and this machine has {free_mb} MB free"
         ))),
         false => {
             terminal.note(&said);
