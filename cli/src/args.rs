@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 
 use crate::command;
 
-/// Commands that draw something, and those that make a directory or files.
+/// Commands that draw something, and keep what comes of it in a directory.
 const DRAWING: [&str; 8] = [
     "quickstart",
     "bench",
@@ -19,21 +19,8 @@ const DRAWING: [&str; 8] = [
     "replay",
     "kube",
 ];
-const WRITING: [&str; 13] = [
-    "quickstart",
-    "bench",
-    "chaos",
-    "audit",
-    "soak",
-    "simulate",
-    "replay",
-    "kube",
-    "up",
-    "check",
-    "conform",
-    "man",
-    "merge",
-];
+/// Commands that only make a directory or files.
+const WRITING: [&str; 5] = ["up", "check", "conform", "man", "merge"];
 
 impl Cli {
     /// The command line, or why it is none.
@@ -49,12 +36,13 @@ impl Cli {
 /// The program as it is parsed: a common option is shown only where it does something.
 pub(crate) fn whole() -> clap::Command {
     let mut program = Cli::command();
-    for (id, those) in [("seed", &DRAWING[..]), ("out", &WRITING)] {
+    for (id, besides) in [("seed", &[][..]), ("out", &WRITING)] {
         let option = program.get_arguments().find(|one| one.get_id() == id);
         let option = option.map(|option| option.clone().hide(true));
         let names = program
             .get_subcommands()
             .map(|one| one.get_name().to_owned());
+        let those = [&DRAWING[..], besides].concat();
         let others = names.filter(|name| !those.contains(&name.as_str()));
         for name in others.collect::<Vec<_>>() {
             program = program.mut_subcommand(name, |one| one.args(option.clone()));

@@ -119,12 +119,17 @@ impl ScenarioResult {
         }
     }
 
+    /// The gravest verdict by which two had the lock at once, also where their own clocks alone say so.
+    pub(crate) fn gravest(&self) -> Option<&Verdict> {
+        let verdicts = &self.verdicts;
+        let all = [&verdicts.contract, &verdicts.confirmed, &verdicts.belief];
+        all.into_iter()
+            .find(|verdict| verdict.state == State::Violated)
+    }
+
     /// The verdict by which the lock was lost; `None` where it was not.
     pub(crate) fn losing(&self) -> Option<&Verdict> {
-        let verdicts = &self.verdicts;
-        let mut graver = [&verdicts.contract, &verdicts.confirmed].into_iter();
-        let verdict = graver.find(|verdict| verdict.state == State::Violated);
-        self.is_lost().then(|| verdict.unwrap_or(&verdicts.belief))
+        self.gravest().filter(|_| self.is_lost())
     }
 
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
@@ -151,9 +156,8 @@ pub fn lost(run: &Run) -> usize {
     match &run.audit {
         Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
         None => {
-            let tried = run.scenarios.iter().filter(|result| !result.is_control());
-            let standings = standings(tried);
-            standings.filter(|worst| *worst == Standing::Lost).count()
+            let (_, count) = tally(&tried(run));
+            count(Standing::Lost)
         }
     }
 }
@@ -214,13 +218,8 @@ pub(crate) fn headline(run: &Run) -> Part {
         (Some(subject), None) => subject,
         _ => "Locks",
     };
-    let counts = standings(tried.iter().copied()).counts();
-    let count = |standing| counts.get(&standing).copied().unwrap_or(0);
-    let (total, lost, unknown) = (
-        counts.values().sum::<usize>(),
-        count(Standing::Lost),
-        count(Standing::Unknown),
-    );
+    let (total, count) = tally(&tried);
+    let (lost, unknown) = (count(Standing::Lost), count(Standing::Unknown));
     let set_ups = units::plural(total, "set-up");
     match (lost, total) {
         (0, _) if unknown > 0 => (
@@ -384,10 +383,8 @@ fn controls(run: &Run) -> String {
     format!("{} of {} {locks} convicted", seen.count(), all.len())
 }
 
-/// What became of mutual exclusion in each configuration, the worst of its scenarios.
-fn standings<'a>(
-    tried: impl Iterator<Item = &'a ScenarioResult>,
-) -> impl Iterator<Item = Standing> {
+/// How many configurations there are, and how many of them came out so; each by the worst of its scenarios.
+fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(Standing) -> usize + use<>) {
     let mut worst = BTreeMap::new();
     for result in tried {
         let standing = worst
@@ -395,17 +392,21 @@ fn standings<'a>(
             .or_insert(Standing::Kept);
         *standing = (*standing).max(result.standing());
     }
-    worst.into_values()
+    let counts = worst.into_values().counts();
+    let total = counts.values().sum();
+    (total, move |standing| {
+        counts.get(&standing).copied().unwrap_or(0)
+    })
 }
 
 /// In how many configurations the lock was lost; `None` where in none.
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
-    let all: Vec<Standing> = standings(tried.iter().copied()).collect();
-    let lost = all.iter().filter(|worst| **worst == Standing::Lost).count();
-    let words = match (lost, all.len()) {
+    let (total, count) = tally(tried);
+    let lost = count(Standing::Lost);
+    let words = match (lost, total) {
         (0, _) => return None,
         (1, 1) => "LOST by the one configuration tried".to_owned(),
-        (_, total) => format!(
+        _ => format!(
             "LOST by {lost} of {total} {}",
             units::plural(total, "configuration")
         ),
@@ -414,13 +415,8 @@ fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
 }
 
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
-    let counts = standings(tried.iter().copied()).counts();
-    let count = |standing| counts.get(&standing).copied().unwrap_or(0);
-    let (total, lost, kept) = (
-        counts.values().sum::<usize>(),
-        count(Standing::Lost),
-        count(Standing::Kept),
-    );
+    let (total, count) = tally(tried);
+    let (lost, kept) = (count(Standing::Lost), count(Standing::Kept));
     let calm = tried.iter().filter(|result| result.faults.is_empty());
     let under = match calm.count() {
         0 => "under every fault tried",

@@ -178,7 +178,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         AuditOutcome::Kept => (Tone::Kept, "kept"),
         AuditOutcome::Inherent | AuditOutcome::NotApplicable => return None,
     };
-    let worst = result.and_then(gravest);
+    let worst = result.and_then(ScenarioResult::gravest);
     let said = match tone {
         Tone::Lost => {
             let defect = match scenario.defect.as_str() {
@@ -219,7 +219,7 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
         (
             one.is_lost(),
             one.exit_code == 2,
-            gravest(one).map(|v| v.worst_ns),
+            one.gravest().map(|v| v.worst_ns),
         )
     };
     let worst = group.iter().max_by_key(rank).copied().unwrap_or(group[0]);
@@ -235,7 +235,7 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
         Tone::Kept => (Tone::Kept, "kept"),
         _ => (Tone::Doubt, "?"),
     };
-    let said = match (tone, gravest(worst)) {
+    let said = match (tone, worst.gravest()) {
         (Tone::Lost, Some(verdict)) => format!("two owners {}{of}", long(verdict)),
         (Tone::Plain, Some(verdict)) => {
             format!("convicted {}", long(verdict))
@@ -255,7 +255,7 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
         place: format!("{}, {}{durability}{server}", worst.topology, worst.subject),
         said,
         shown_by: (tone == Tone::Lost).then(|| show(run, &worst.name)),
-        weight_ns: weight(tone, gravest(worst), worst.without_grant_ns),
+        weight_ns: weight(tone, worst.gravest(), worst.without_grant_ns),
     }
 }
 
@@ -263,14 +263,6 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
 fn show(run: &Run, scenario: &str) -> String {
     let words = ["report", &run.run, "--scenario", scenario];
     command_line(&words.map(str::to_owned))
-}
-
-/// The verdict by which two had the lock at once.
-fn gravest(result: &ScenarioResult) -> Option<&Verdict> {
-    let verdicts = &result.verdicts;
-    let all = [&verdicts.contract, &verdicts.confirmed, &verdicts.belief];
-    all.into_iter()
-        .find(|verdict| verdict.state == State::Violated)
 }
 
 /// `3 times, 504 ms at worst`.
