@@ -1,4 +1,4 @@
-//! To which servers beyond this machine a user has consented: to all that the target leads to, or to those alone that he named.
+//! To which servers beyond this machine a user has consented: to all that the target leads to, or to those alone that the user named.
 //!
 //! It is said once for a process, since every connection of it goes by the same word, and handed on to driver processes.
 

@@ -1,4 +1,4 @@
-//! One client and several runtimes: what it has is carried by the runtime on which it was made, whoever asks for it.
+//! One client and several runtimes: what it has is carried by the runtime on which it was made, whichever asks for it.
 
 mod support;
 

@@ -265,7 +265,7 @@ impl Servers {
     }
 
     /// Refuses servers that lead to others elsewhere, before anybody is told of them: the drivers of other libraries follow wherever
-    /// they lead. What else is wrong with them is said by whoever uses them.
+    /// they lead. What else is wrong with them is said by the code that uses them.
     pub(crate) async fn stay_here(&self) -> anyhow::Result<()> {
         match &self.target {
             Some(target) if !self.mine && self.kind.announces_addresses() => {

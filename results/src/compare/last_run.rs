@@ -22,9 +22,9 @@ pub fn against_last(base: &Run, run: &Run) -> Vec<String> {
         };
         for subject in &was.subjects {
             let broken = subject.of(AuditOutcome::Broken);
-            let mended = broken.filter(|one| kept(&subject.name, &one.name));
+            let repaired = broken.filter(|one| kept(&subject.name, &one.name));
             changes.extend(
-                mended.map(|one| format!("{} by {}: broken -> kept", one.name, subject.name)),
+                repaired.map(|one| format!("{} by {}: broken -> kept", one.name, subject.name)),
             );
         }
     } else if let Ok(compared) = super::compare(&[base.clone(), run.clone()], false) {
