@@ -83,9 +83,12 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
         let said = terminal::message(&format!("{said}\n{trace}"));
         let _ = writeln!(std::io::stderr().lock(), "{said}");
     } else if command::STARTING.load(Ordering::Relaxed) {
-        // Nothing has begun that would have to be ended.
         let said = format!("locklab: cannot start the threads that a command needs: {said}");
         let _ = writeln!(std::io::stderr().lock(), "{}", terminal::message(&said));
+        #[expect(
+            clippy::exit,
+            reason = "to unwind would wait for ever, and nothing has begun that would have to be ended"
+        )]
         std::process::exit(exit::MISSING.into());
     }
 }
