@@ -83,7 +83,9 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
         let said = terminal::message(&format!("{said}\n{trace}"));
         let _ = writeln!(std::io::stderr().lock(), "{said}");
     } else if command::STARTING.load(Ordering::Relaxed) {
-        let said = format!("locklab: cannot start the threads that a command needs: {said}");
+        let words = panic.payload().downcast_ref::<String>();
+        let words = words.map_or(said.as_str(), String::as_str);
+        let said = format!("locklab: cannot start what every command needs: {words}");
         let _ = writeln!(std::io::stderr().lock(), "{}", terminal::message(&said));
         #[expect(
             clippy::exit,
