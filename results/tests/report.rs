@@ -400,3 +400,14 @@ fn a_row_is_a_case_in_junit_and_an_unsafe_or_invalid_one_is_no_success() {
     run.rows.push(valid);
     assert_eq!(counts(&run), "2 0 0 1", "beside one that is valid");
 }
+
+#[test]
+fn what_is_not_known_of_the_machine_leaves_no_gap_in_markdown() {
+    let mut run = sample();
+    run.meta.environment.servers.clear();
+    run.meta.started_at.clear();
+    let text = render("markdown", &run);
+    let last = text.trim_end().lines().last().expect("a footer");
+    assert!(last.starts_with("seed 7, locklab 0.1.0 "), "{last}");
+    assert!(!last.contains(", ,") && !last.contains("started"), "{last}");
+}

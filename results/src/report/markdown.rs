@@ -131,12 +131,16 @@ fn rows(run: &Run) -> Rows {
 
 fn made(run: &Run) -> String {
     let (meta, environment) = (&run.meta, &run.meta.environment);
-    let (seed, version, commit) = (meta.seed, &meta.version, &meta.commit);
-    let (servers, machine) = (environment.server_versions(), cells::machine(environment));
-    let (started, took) = (&meta.started_at, units::duration(meta.elapsed_ns));
-    format!(
-        "seed {seed}, locklab {version} {commit}, {servers}, {machine}, started {started}, took {took}"
-    )
+    let parts = [
+        format!("seed {}", meta.seed),
+        format!("locklab {} {}", meta.version, meta.commit),
+        environment.server_versions(),
+        cells::machine(environment),
+        units::enclosed("started ", &meta.started_at, ""),
+        format!("took {}", units::duration(meta.elapsed_ns)),
+    ];
+    let known = parts.iter().map(|part| part.trim());
+    known.filter(|part| !part.is_empty()).join(", ")
 }
 
 /// Lines to be copied.
