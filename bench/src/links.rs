@@ -26,7 +26,7 @@ const NO_SCRIPT: &str = "the server does not have the script";
 
 /// Why a command has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum CommandError {
     /// It certainly did not run.
     #[error("{0}")]
     Refused(String),
@@ -36,27 +36,27 @@ pub(crate) enum Trouble {
 }
 
 #[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres"))]
-impl Trouble {
+impl CommandError {
     /// The same of what leaves nothing behind, whether it ran or not.
     pub(crate) fn refused(self) -> Self {
-        Trouble::Refused(self.to_string())
+        CommandError::Refused(self.to_string())
     }
 }
 
-impl From<Trouble> for AcquireEnd {
-    fn from(trouble: Trouble) -> Self {
+impl From<CommandError> for AcquireEnd {
+    fn from(trouble: CommandError) -> Self {
         match trouble {
-            Trouble::Refused(why) => AcquireEnd::Failed(why),
-            Trouble::Lost(why) => AcquireEnd::Unknown(why),
+            CommandError::Refused(why) => AcquireEnd::Failed(why),
+            CommandError::Lost(why) => AcquireEnd::Unknown(why),
         }
     }
 }
 
-impl From<Trouble> for ReleaseEnd {
-    fn from(trouble: Trouble) -> Self {
+impl From<CommandError> for ReleaseEnd {
+    fn from(trouble: CommandError) -> Self {
         match trouble {
-            Trouble::Refused(why) => ReleaseEnd::Failed(why),
-            Trouble::Lost(why) => ReleaseEnd::Unknown(why),
+            CommandError::Refused(why) => ReleaseEnd::Failed(why),
+            CommandError::Lost(why) => ReleaseEnd::Unknown(why),
         }
     }
 }
@@ -164,7 +164,7 @@ impl Links {
         &self,
         key: &str,
         cmd: &Cmd,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CommandError> {
         const REDIRECTIONS: usize = 3;
         for _ in 0..=REDIRECTIONS {
             let address = self.owner_of(key).await.map_err(refused)?;
@@ -176,7 +176,7 @@ impl Links {
                 answer => return self.understood(&address, answer),
             }
         }
-        Err(Trouble::Refused(format!(
+        Err(CommandError::Refused(format!(
             "the cluster redirected {REDIRECTIONS} times for `{key}`"
         )))
     }
@@ -187,20 +187,20 @@ impl Links {
         script: &Script,
         keys: &[&str],
         args: &[&str],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CommandError> {
         self.script_at(None, script, keys, args).await
     }
 
     /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
     /// instead it is closed, whatever it was waiting for.
-    pub(crate) async fn alone(&self, key: &str) -> Result<ExclusiveConnection, Trouble> {
+    pub(crate) async fn alone(&self, key: &str) -> Result<ExclusiveConnection, CommandError> {
         let address = self.owner_of(key).await.map_err(refused)?;
         let spare = |all: &mut BTreeMap<_, Vec<_>>| all.get_mut(&address)?.pop();
         let spare = spare(&mut self.spare.lock().expect("no panic"));
         let connection = match spare {
             Some(connection) => connection,
             None => {
-                let why = |e| Trouble::Refused(format!("{address}: cannot connect: {e}"));
+                let why = |e| CommandError::Refused(format!("{address}: cannot connect: {e}"));
                 self.dial(&address).await.map_err(why)?
             }
         };
@@ -222,7 +222,7 @@ impl Links {
         &self,
         alone: &mut ExclusiveConnection,
         cmd: &Cmd,
-    ) -> Result<Option<Value>, Trouble> {
+    ) -> Result<Option<Value>, CommandError> {
         self.commands.fetch_add(1, Ordering::Relaxed);
         let sent = alone.connection.send_packed_command(cmd).await;
         match sent.and_then(|value| value.extract_error()) {
@@ -237,7 +237,7 @@ impl Links {
         &self,
         alone: &mut ExclusiveConnection,
         cmd: Cmd,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, CommandError> {
         // MULTI and EXEC are commands too.
         self.commands.fetch_add(3, Ordering::Relaxed);
         let mut transaction = redis::pipe();
@@ -254,7 +254,7 @@ impl Links {
         &self,
         address: &str,
         cmd: &Cmd,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CommandError> {
         let answer = self.query_at(address, cmd).await;
         self.understood(address, answer)
     }
@@ -263,10 +263,10 @@ impl Links {
         &self,
         address: &str,
         answer: Result<Value, RedisError>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CommandError> {
         let value = answer.map_err(|e| self.trouble(address, e))?;
         redis::from_redis_value(value)
-            .map_err(|e| Trouble::Lost(format!("{address} gave a strange answer: {e}")))
+            .map_err(|e| CommandError::Lost(format!("{address} gave a strange answer: {e}")))
     }
 
     /// Runs a script at one address, else at the server that has its keys.
@@ -276,7 +276,7 @@ impl Links {
         script: &Script,
         keys: &[&str],
         args: &[&str],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CommandError> {
         let with = |verb: &str, script: &str| {
             let mut cmd = cmd(&[verb, script]);
             cmd.arg(keys.len()).arg(keys).arg(args);
@@ -289,7 +289,9 @@ impl Links {
                 None => self.query(keys[0], &cmd).await,
             };
             match answer {
-                Err(Trouble::Refused(why)) if why == NO_SCRIPT => cmd = with("EVAL", script.source),
+                Err(CommandError::Refused(why)) if why == NO_SCRIPT => {
+                    cmd = with("EVAL", script.source)
+                }
                 answer => return answer,
             }
         }
@@ -392,7 +394,7 @@ impl Links {
     }
 
     /// What an error means, and what is to be forgotten because of it.
-    fn trouble(&self, address: &str, error: RedisError) -> Trouble {
+    fn trouble(&self, address: &str, error: RedisError) -> CommandError {
         // What kind of error the client library takes it for says nothing to a reader.
         let text = format!("{address}: {error}").replace(" - InvalidClientConfig:", ":");
         let kind = error.kind();
@@ -409,10 +411,10 @@ impl Links {
             known.master = None;
         }
         match kind {
-            ErrorKind::Server(ServerErrorKind::NoScript) => Trouble::Refused(NO_SCRIPT.into()),
-            ErrorKind::Server(_) => Trouble::Refused(text),
-            _ if elsewhere => Trouble::Refused(text),
-            _ => Trouble::Lost(text),
+            ErrorKind::Server(ServerErrorKind::NoScript) => CommandError::Refused(NO_SCRIPT.into()),
+            ErrorKind::Server(_) => CommandError::Refused(text),
+            _ if elsewhere => CommandError::Refused(text),
+            _ => CommandError::Lost(text),
         }
     }
 
@@ -530,8 +532,8 @@ fn nowhere(what: &'static str, why: String) -> RedisError {
 }
 
 /// Finding the server failed: the command was not sent.
-fn refused(error: RedisError) -> Trouble {
-    Trouble::Refused(format!("cannot tell which server has it: {error}"))
+fn refused(error: RedisError) -> CommandError {
+    CommandError::Refused(format!("cannot tell which server has it: {error}"))
 }
 
 #[cfg(test)]

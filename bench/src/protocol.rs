@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value, json};
 use serde_with::skip_serializing_none;
 
 use crate::{
-    inside::LoadRequest,
+    driver_loop::LoadRequest,
     monotonic,
     subject::{AcquireEnd, ClientEvent, ReleaseEnd},
 };
@@ -310,7 +310,7 @@ pub(crate) enum Event {
         /// Why.
         reason: Option<String>,
         #[serde(flatten)]
-        when: When,
+        when: EventTime,
     },
     /// The library has renewed the lock.
     Extended {
@@ -319,7 +319,7 @@ pub(crate) enum Event {
         /// The lease from the moment on at which the renewal was sent.
         lease_ms: u64,
         #[serde(flatten)]
-        when: When,
+        when: EventTime,
     },
 }
 
@@ -327,16 +327,16 @@ pub(crate) enum Event {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct When {
+pub(crate) struct EventTime {
     /// How long ago it was when the line was written.
     pub(crate) age_ms: Option<Number>,
     /// The moment by `CLOCK_MONOTONIC`.
     pub(crate) at_mono_ns: Option<u64>,
 }
 
-impl When {
+impl EventTime {
     fn at(at: Instant) -> Self {
-        When {
+        EventTime {
             age_ms: Some(age_ms(at.elapsed())),
             at_mono_ns: monotonic::ns(at),
         }
@@ -349,7 +349,7 @@ pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
         ClientEvent::Lost { grant, reason, at } => Event::Lost {
             grant,
             reason: Some(reason),
-            when: When::at(at),
+            when: EventTime::at(at),
         },
         ClientEvent::Extended {
             grant,
@@ -358,7 +358,7 @@ pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
         } => Event::Extended {
             grant,
             lease_ms: whole_ms(lease),
-            when: sent_at.map(When::at).unwrap_or_default(),
+            when: sent_at.map(EventTime::at).unwrap_or_default(),
         },
         ClientEvent::Exited { .. } => return None,
     };

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     abilities::Abilities,
+    driver_loop::{LoadReport, LoadRequest},
     exec::Processes,
-    inside::{LoadReport, LoadRequest},
 };
 
 /// A lock under test.

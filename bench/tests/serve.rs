@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use bench::{
-    inside::LoadRequest,
+    driver_loop::LoadRequest,
     subject::{AcquireEnd, AcquireRequest, ClientEvent, ReleaseEnd, Subject, SubjectError},
 };
 use cluster_config::TopologyKind;

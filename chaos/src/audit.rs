@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
-use results::audit::{AuditOutcome, InherentCause, Judged};
+use results::audit::{AuditOutcome, InherentCause, JudgedRun};
 use results::run::{FaultSpan, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
 use crate::checkers::kinds::is_alone;
 use crate::plan;
-use crate::scenario::{Length, Load, Scenario, When};
+use crate::scenario::{FaultTrigger, Length, Load, Scenario};
 
 /// Kinds that one holder has alone, and that promise no more.
 const ANY_EXCLUSIVE: [&str; 4] = ["plain", "reentrant", "non-reentrant", "spin"];
@@ -108,7 +108,7 @@ fn scale(scenario: &mut Scenario, renewed: Duration) {
     scenario.lock.wait = scaled(scenario.lock.wait);
     scenario.lock.watchdog = Some(Length(renewed));
     for fault in &mut scenario.faults {
-        if let When::AtNs(at_ns) = &mut fault.when {
+        if let FaultTrigger::AtNs(at_ns) = &mut fault.when {
             times(at_ns);
         }
         fault.lasts_ns.iter_mut().for_each(times);
@@ -236,7 +236,7 @@ fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = OfClass<'_>> {
 
 /// What is to be asked before a result counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doubt {
+pub enum OpenQuestion {
     /// Nothing: it speaks for itself.
     None,
     /// Whether a sound lock keeps what it violates.
@@ -248,11 +248,11 @@ pub enum Doubt {
 }
 
 /// What is to be asked before this result counts.
-pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> Doubt {
+pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> OpenQuestion {
     let suspects = suspects(scenario, result);
     match suspects.as_slice() {
-        [("liveness", _)] => return Doubt::LivenessAlone,
-        [_, ..] => return Doubt::Violated,
+        [("liveness", _)] => return OpenQuestion::LivenessAlone,
+        [_, ..] => return OpenQuestion::Violated,
         [] => {}
     }
     let mut why = judged_of(result).flat_map(|(_, verdict)| &verdict.why);
@@ -261,13 +261,13 @@ pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> Doubt {
         && of_state(result, State::Unknown).next().is_some()
         && why.all(|why| why.starts_with(NO_EFFECT));
     match met_nothing {
-        true => Doubt::MetNothing,
-        false => Doubt::None,
+        true => OpenQuestion::MetNothing,
+        false => OpenQuestion::None,
     }
 }
 
 /// What one result says by itself. `Broken` is a suspicion until a sound lock was tried: see [`beside`].
-pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
+pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> JudgedRun {
     let suspects = suspects(scenario, result);
     let violated: Vec<_> = of_state(result, State::Violated).collect();
     let unknown = of_state(result, State::Unknown).next().is_some();
@@ -295,7 +295,7 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> Judged {
         (AuditOutcome::Kept, format!("{all} clean {over}{odds}"))
     };
     let verdicts = judged_of(result).map(|(class, verdict)| (class.to_owned(), verdict.state));
-    Judged {
+    JudgedRun {
         outcome,
         verdicts: verdicts.collect(),
         why,
@@ -378,12 +378,12 @@ pub fn beside(
     twin: &str,
     of_twin: Result<&ScenarioResult, &str>,
     second: Option<&ScenarioResult>,
-) -> Judged {
+) -> JudgedRun {
     let alone = judged(scenario, result);
     match doubt(scenario, result) {
-        Doubt::None => return alone,
-        Doubt::MetNothing => return met_nothing(result, twin, of_twin, alone),
-        Doubt::Violated | Doubt::LivenessAlone => {}
+        OpenQuestion::None => return alone,
+        OpenQuestion::MetNothing => return met_nothing(result, twin, of_twin, alone),
+        OpenQuestion::Violated | OpenQuestion::LivenessAlone => {}
     }
     let suspects = suspects(scenario, result);
     let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
@@ -416,7 +416,7 @@ pub fn beside(
             format!("Whether a sound lock keeps {classes} here is not known: {twin} {why}"),
         ),
     };
-    Judged {
+    JudgedRun {
         outcome,
         why: format!("{}. {why}", alone.why),
         defect: match outcome {
@@ -433,8 +433,8 @@ fn met_nothing(
     result: &ScenarioResult,
     twin: &str,
     of_twin: Result<&ScenarioResult, &str>,
-    alone: Judged,
-) -> Judged {
+    alone: JudgedRun,
+) -> JudgedRun {
     let without_effect = result.faults.iter().filter(|fault| !fault.bit);
     let names = once(without_effect.map(|fault| fault.fault.as_str()));
     let bites = of_twin.is_ok_and(|of_twin| {
@@ -450,7 +450,7 @@ fn met_nothing(
         return alone;
     }
     let (names, over) = (names.join(", "), over(result));
-    Judged {
+    JudgedRun {
         outcome: AuditOutcome::NotApplicable,
         why: format!(
             "{names} met nothing that this lock does {over}, and took effect on {twin} in the same run"
@@ -794,10 +794,10 @@ mod tests {
         let asked = scenario("never-released");
         let late = result(&asked, &["liveness"]);
         let sound = result(&asked, &[]);
-        assert_eq!(doubt(&asked, &late), Doubt::LivenessAlone);
+        assert_eq!(doubt(&asked, &late), OpenQuestion::LivenessAlone);
         assert_eq!(
             doubt(&asked, &result(&asked, &["belief", "liveness"])),
-            Doubt::Violated
+            OpenQuestion::Violated
         );
         let outcome = |second| beside(&asked, &late, "x", Ok(&sound), Some(second)).outcome;
         assert_eq!(outcome(&late), AuditOutcome::Broken);
@@ -824,7 +824,7 @@ mod tests {
             result
         };
         let (without, took) = (with(false), with(true));
-        assert_eq!(doubt(&asked, &took), Doubt::None);
+        assert_eq!(doubt(&asked, &took), OpenQuestion::None);
         let outcome = |of_twin| beside(&asked, &without, "x", Ok(of_twin), None).outcome;
         assert_eq!(outcome(&took), AuditOutcome::NotApplicable);
         assert_eq!(outcome(&without), AuditOutcome::Unknown);
@@ -834,7 +834,7 @@ mod tests {
             .belief
             .why
             .push("nothing was granted".to_owned());
-        assert_eq!(doubt(&asked, &little), Doubt::None);
+        assert_eq!(doubt(&asked, &little), OpenQuestion::None);
     }
 
     #[test]

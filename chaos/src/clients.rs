@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bench::exec::{Member, Processes};
-use bench::parts::Share;
+use bench::parts::GeneratorShare;
 use bench::recorded::{LoadRun, RunningClient};
 use bench::sink::Sink as _;
 use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
@@ -38,7 +38,7 @@ pub(crate) struct Clients {
     deployment: Arc<Deployment>,
     slots: Vec<Slot>,
     /// Which of them run here.
-    share: Share,
+    share: GeneratorShare,
     /// Clients that died: their tasks end by themselves, and are waited for at the end.
     dead: Mutex<Vec<Arc<RunningClient>>>,
 }
@@ -50,7 +50,7 @@ struct Slot {
 
 /// What is to be reported of clients that have finished.
 #[derive(Debug, Default)]
-pub(crate) struct Finished {
+pub(crate) struct ClientsReport {
     /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had killed them.
     pub(crate) incomplete: Vec<String>,
     /// Requests without an answer, which are unknown and nothing worse.
@@ -76,7 +76,7 @@ impl Clients {
         logs: PathBuf,
         shims: Option<Arc<Shims>>,
         names: Option<Arc<Names>>,
-        share: Share,
+        share: GeneratorShare,
     ) -> Self {
         Self {
             subject,
@@ -140,7 +140,7 @@ impl Clients {
     }
 
     /// Waits for all tasks to end (stop the load first) and closes the clients.
-    pub(crate) async fn finish(&self) -> Finished {
+    pub(crate) async fn finish(&self) -> ClientsReport {
         let killed = lock(&self.dead).drain(..).collect::<Vec<_>>();
         let killed = killed.into_iter().map(|client| (true, client));
         let running = self.slots.iter();
@@ -149,7 +149,7 @@ impl Clients {
             .chain(running.map(|client| (false, client)))
             .filter_map(|(killed, client)| Some((killed, Arc::into_inner(client)?)))
             .map(async |(killed, client)| (killed, client.finish().await));
-        let mut finished = Finished::default();
+        let mut finished = ClientsReport::default();
         for (killed, end) in futures_util::future::join_all(ends).await {
             finished.incomplete.extend(end.late);
             // What a fault killed was to end; any other end leaves out what the client would have done.

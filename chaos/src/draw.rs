@@ -9,18 +9,23 @@ use rand_chacha::ChaCha8Rng;
 use crate::checkers::kinds::is_alone;
 use crate::faults::find;
 use crate::scenario::{
-    Candidate, DrawnOperation, FaultSpec, Length, On, OnMessage, RandomSpec, Range, Scenario, When,
-    Who, data_nodes, quorum,
+    Candidate, DrawnOperation, FaultParty, FaultSite, FaultSpec, FaultTrigger, Length, OnMessage,
+    RandomSpec, Range, Scenario, data_nodes, quorum,
 };
 
 /// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
-pub(crate) fn drawn(on: &On, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> On {
+pub(crate) fn drawn(
+    on: &FaultSite,
+    topology: &Topology,
+    clients: u32,
+    rng: &mut ChaCha8Rng,
+) -> FaultSite {
     let mut shuffled: Option<Vec<String>> = None;
-    let mut list = |parties: &[Who]| -> Vec<Who> {
+    let mut list = |parties: &[FaultParty]| -> Vec<FaultParty> {
         let mut all = Vec::new();
         for who in parties {
             match who {
-                Who::Minority | Who::Majority => {
+                FaultParty::Minority | FaultParty::Majority => {
                     let names = shuffled.get_or_insert_with(|| {
                         let mut names = quorum(topology);
                         names.shuffle(rng);
@@ -28,48 +33,59 @@ pub(crate) fn drawn(on: &On, topology: &Topology, clients: u32, rng: &mut ChaCha
                     });
                     let minority = (names.len() - 1) / 2;
                     let mut part = match who {
-                        Who::Minority => names[..minority].to_vec(),
+                        FaultParty::Minority => names[..minority].to_vec(),
                         _ => names[minority..].to_vec(),
                     };
                     // Of an even number the smallest majority is meant, and one is in neither.
                     part.truncate(names.len() / 2 + 1);
                     part.sort();
-                    all.extend(part.into_iter().map(Who::Node));
+                    all.extend(part.into_iter().map(FaultParty::Node));
                 }
-                Who::Any => {
+                FaultParty::Any => {
                     let names = data_nodes(topology);
-                    all.push(Who::Node(names[rng.random_range(0..names.len())].clone()));
+                    all.push(FaultParty::Node(
+                        names[rng.random_range(0..names.len())].clone(),
+                    ));
                 }
-                Who::AnyClient => all.push(Who::Client(rng.random_range(1..=clients))),
+                FaultParty::AnyClient => {
+                    all.push(FaultParty::Client(rng.random_range(1..=clients)))
+                }
                 other => all.push(other.clone()),
             }
         }
         all
     };
     match on {
-        On::Parties(parties) => On::Parties(list(parties)),
-        On::Link { from, to, both } => On::Link {
+        FaultSite::Parties(parties) => FaultSite::Parties(list(parties)),
+        FaultSite::Link { from, to, both } => FaultSite::Link {
             from: list(from),
             to: list(to),
             both: *both,
         },
-        On::Groups(groups) => On::Groups(groups.iter().map(|group| list(group)).collect()),
+        FaultSite::Groups(groups) => {
+            FaultSite::Groups(groups.iter().map(|group| list(group)).collect())
+        }
     }
 }
 
 /// The same `when` with the parties of a message that are left to chance drawn.
-pub(crate) fn when(when: &When, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> When {
-    let When::OnMessage(message) = when else {
+pub(crate) fn when(
+    when: &FaultTrigger,
+    topology: &Topology,
+    clients: u32,
+    rng: &mut ChaCha8Rng,
+) -> FaultTrigger {
+    let FaultTrigger::OnMessage(message) = when else {
         return when.clone();
     };
-    let mut party = |who: &Option<Who>| {
-        let on = On::Parties(who.iter().cloned().collect());
+    let mut party = |who: &Option<FaultParty>| {
+        let on = FaultSite::Parties(who.iter().cloned().collect());
         match drawn(&on, topology, clients, rng) {
-            On::Parties(mut parties) => parties.pop(),
+            FaultSite::Parties(mut parties) => parties.pop(),
             _ => None,
         }
     };
-    When::OnMessage(OnMessage {
+    FaultTrigger::OnMessage(OnMessage {
         from: party(&message.from),
         to: party(&message.to),
         ..message.clone()
@@ -82,7 +98,7 @@ const ROOM_NS: u64 = 1_000_000_000;
 /// A fault that was drawn, and when it is over, also for whom it hit.
 struct Slot {
     until_ns: u64,
-    on: On,
+    on: FaultSite,
 }
 
 /// The same scenario with what it leaves to chance of its operations drawn, from a generator of their own: its faults are those that the
@@ -173,7 +189,7 @@ pub(crate) fn random(
             faults.push(FaultSpec {
                 span: 0,
                 fault: candidate.fault.clone(),
-                when: When::AtNs(at_ns),
+                when: FaultTrigger::AtNs(at_ns),
                 lasts_ns: (!one_shot).then_some(lasts_ns),
                 on: on.clone(),
                 with: candidate.with.clone(),
@@ -192,18 +208,20 @@ fn between(range: Range, rng: &mut ChaCha8Rng) -> u64 {
 }
 
 /// Whether two faults may hit one process. A role can be anybody of its sort; links are nobody's process.
-fn may_meet(a: &On, b: &On) -> bool {
-    let (On::Parties(a), On::Parties(b)) = (a, b) else {
+fn may_meet(a: &FaultSite, b: &FaultSite) -> bool {
+    let (FaultSite::Parties(a), FaultSite::Parties(b)) = (a, b) else {
         return false;
     };
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
 }
 
-fn same(a: &Who, b: &Who) -> bool {
+fn same(a: &FaultParty, b: &FaultParty) -> bool {
     match (a, b) {
-        (Who::Node(a), Who::Node(b)) => a == b,
-        (Who::Client(a), Who::Client(b)) => a == b,
-        (Who::Sentinels, other) | (other, Who::Sentinels) => *other == Who::Sentinels,
+        (FaultParty::Node(a), FaultParty::Node(b)) => a == b,
+        (FaultParty::Client(a), FaultParty::Client(b)) => a == b,
+        (FaultParty::Sentinels, other) | (other, FaultParty::Sentinels) => {
+            *other == FaultParty::Sentinels
+        }
         (a, b) => a.is_client() == b.is_client(),
     }
 }
@@ -233,7 +251,9 @@ mod tests {
                 let faults = planned(at_once, seed);
                 assert!(faults.len() > 30, "{}", faults.len());
                 let span = |fault: &FaultSpec| match fault.when {
-                    When::AtNs(at_ns) => (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot")),
+                    FaultTrigger::AtNs(at_ns) => {
+                        (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot"))
+                    }
                     _ => panic!("a time was drawn"),
                 };
                 for fault in &faults {
@@ -257,7 +277,7 @@ mod tests {
         let after_kills: Vec<u64> = pairs
             .filter(|pair| pair[0].fault == "kill")
             .map(|pair| match (&pair[0].when, &pair[1].when) {
-                (When::AtNs(killed), When::AtNs(next)) => {
+                (FaultTrigger::AtNs(killed), FaultTrigger::AtNs(next)) => {
                     next - killed - pair[0].lasts_ns.expect("it ends")
                 }
                 _ => panic!("a time was drawn"),
@@ -278,10 +298,10 @@ mod tests {
     #[test]
     fn a_minority_and_a_majority_of_one_expression_share_nobody() {
         let topology = Topology::of(TopologyKind::Masters);
-        let on = On::Groups(vec![vec![Who::Minority], vec![Who::Majority]]);
+        let on = FaultSite::Groups(vec![vec![FaultParty::Minority], vec![FaultParty::Majority]]);
         for seed in 0..20 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let On::Groups(groups) = drawn(&on, &topology, 3, &mut rng) else {
+            let FaultSite::Groups(groups) = drawn(&on, &topology, 3, &mut rng) else {
                 panic!("groups stay groups");
             };
             assert_eq!((groups[0].len(), groups[1].len()), (2, 3));

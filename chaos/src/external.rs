@@ -5,7 +5,9 @@ use cluster_config::{Role, Topology, TopologyKind};
 use crate::faults::engine::Engine;
 use crate::faults::{self, FaultKind, find};
 use crate::hooks::Hooks;
-use crate::scenario::{FaultSpec, On, Scenario, When, Who, parse_on, when_on_redis_alone};
+use crate::scenario::{
+    FaultParty, FaultSite, FaultSpec, FaultTrigger, Scenario, parse_on, when_on_redis_alone,
+};
 
 /// What the owner of the servers allows.
 #[derive(Clone)]
@@ -97,7 +99,7 @@ fn possible(
 ) -> Result<(), String> {
     let name = kind.name;
     if !allowed.topology.kind.is_redis() {
-        if let When::OnMessage(_) = fault.when {
+        if let FaultTrigger::OnMessage(_) = fault.when {
             return Err(when_on_redis_alone(allowed.topology.kind));
         }
         faults::allowed(kind, allowed.topology, &fault.on, &fault.with)?;
@@ -126,7 +128,7 @@ fn possible(
 }
 
 /// A proxy stands between clients and servers only, and only where servers announce no addresses of their own.
-fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
+fn on_links(name: &str, on: &FaultSite, topology: &Topology) -> Result<(), String> {
     if topology.kind.announces_addresses() {
         return Err(format!(
             "`{name}` needs proxies, which clients of somebody else's {} servers would pass by, since those announce \
@@ -134,12 +136,13 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
             topology.kind
         ));
     }
-    let between_servers =
-        |a: &[Who], b: &[Who]| !a.iter().all(Who::is_client) && !b.iter().all(Who::is_client);
+    let between_servers = |a: &[FaultParty], b: &[FaultParty]| {
+        !a.iter().all(FaultParty::is_client) && !b.iter().all(FaultParty::is_client)
+    };
     let servers_alone = match on {
-        On::Parties(_) => false,
-        On::Link { from, to, .. } => between_servers(from, to),
-        On::Groups(groups) => groups.iter().enumerate().any(|(index, group)| {
+        FaultSite::Parties(_) => false,
+        FaultSite::Link { from, to, .. } => between_servers(from, to),
+        FaultSite::Groups(groups) => groups.iter().enumerate().any(|(index, group)| {
             let later = &groups[index + 1..];
             later.iter().any(|other| between_servers(group, other))
         }),
@@ -153,8 +156,8 @@ fn on_links(name: &str, on: &On, topology: &Topology) -> Result<(), String> {
     Ok(())
 }
 
-fn on_clients_only(on: &On) -> bool {
-    matches!(on, On::Parties(parties) if parties.iter().all(Who::is_client))
+fn on_clients_only(on: &FaultSite) -> bool {
+    matches!(on, FaultSite::Parties(parties) if parties.iter().all(FaultParty::is_client))
 }
 
 #[cfg(test)]

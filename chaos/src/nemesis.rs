@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::parts::Share;
+use bench::parts::GeneratorShare;
 use bench::sink::Sink;
 use cluster_config::MessageWatch;
 use results::history::{Entry, Event, Phase};
@@ -14,13 +14,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::faults::Fault as _;
+use crate::faults::command_fault::CommandFault;
 use crate::faults::engine::{ByEngine, Engine};
-use crate::faults::hooked::CommandFault;
-use crate::faults::{FaultGuard, FaultKind, Healed, Injection, Proof, Target, World, failed};
+use crate::faults::{
+    FaultGuard, FaultKind, FaultWorld, HealReport, Injection, Proof, Target, failed,
+};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
-use crate::run::shared;
-use crate::scenario::{FaultSpec, On, OnMessage, When, Who};
+use crate::run::shared_clients;
+use crate::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger, OnMessage};
 
 /// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
 const DONE_WITHIN: Duration = Duration::from_secs(5);
@@ -31,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// What a nemesis needs to know of the run.
 #[derive(Clone)]
-pub(crate) struct Scene {
-    pub(crate) world: Arc<World>,
+pub(crate) struct NemesisContext {
+    pub(crate) world: Arc<FaultWorld>,
     pub(crate) sink: Arc<dyn Sink>,
     /// How many grants there were so far.
     pub(crate) grants: watch::Receiver<u64>,
@@ -47,12 +49,12 @@ pub(crate) struct Scene {
     /// Who else carries faults out.
     pub(crate) engine: Option<Arc<dyn Engine>>,
     /// Which part of the run this is.
-    pub(crate) share: Share,
+    pub(crate) share: GeneratorShare,
     /// Whom a fault is being taken off, or should have left by the plan.
     pub(crate) healing: watch::Sender<Vec<Target>>,
 }
 
-impl Scene {
+impl NemesisContext {
     fn one_is_over(&self) {
         self.over.send_modify(|over| *over += 1);
     }
@@ -75,7 +77,7 @@ impl Scene {
     }
 
     /// Takes a fault off the targets that it leaves.
-    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: &[Target]) -> Healed {
+    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: &[Target]) -> HealReport {
         let healed = guard.heal().await;
         self.healing.send_modify(|healing| {
             for target in targets {
@@ -89,7 +91,7 @@ impl Scene {
 
 /// Faults under way. Dropping it undoes them by their guards.
 pub(crate) struct Nemesis {
-    scene: Scene,
+    scene: NemesisContext,
     waiting: Vec<(FaultSpec, Watched)>,
     early: Vec<(FaultSpec, ActiveFault)>,
     running: JoinSet<(u64, FaultSpan)>,
@@ -102,11 +104,11 @@ struct ActiveFault {
 }
 
 impl Nemesis {
-    pub(crate) fn new(faults: &[FaultSpec], scene: Scene) -> Self {
+    pub(crate) fn new(faults: &[FaultSpec], scene: NemesisContext) -> Self {
         Self {
             waiting: faults
                 .iter()
-                .filter(|fault| shared::has_fault(scene.share, &fault.on))
+                .filter(|fault| shared_clients::has_fault(scene.share, &fault.on))
                 .map(|fault| (fault.clone(), None))
                 .collect(),
             scene,
@@ -120,10 +122,10 @@ impl Nemesis {
     pub(crate) async fn before_load(&mut self) {
         let (early, later) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|(fault, _)| fault.when == When::AtNs(0) && !on_clients(&fault.on));
+            .partition(|(fault, _)| fault.when == FaultTrigger::AtNs(0) && !on_clients(&fault.on));
         self.waiting = later;
         for (fault, watched) in &mut self.waiting {
-            if let When::OnMessage(message) = &fault.when {
+            if let FaultTrigger::OnMessage(message) = &fault.when {
                 *watched = Some(watch(message, &self.scene).await);
             }
         }
@@ -171,15 +173,15 @@ impl Nemesis {
     }
 }
 
-fn on_clients(on: &On) -> bool {
-    matches!(on, On::Parties(parties) if parties.iter().any(Who::is_client))
+fn on_clients(on: &FaultSite) -> bool {
+    matches!(on, FaultSite::Parties(parties) if parties.iter().any(FaultParty::is_client))
 }
 
 /// The messages that a fault waits for, or why they cannot be watched; `None`: it waits for something else.
 type Watched = Option<Result<MessageWatch, String>>;
 
 /// Begins to count. Who is master is asked now: a message that is due later may come from another.
-async fn watch(message: &OnMessage, scene: &Scene) -> Result<MessageWatch, String> {
+async fn watch(message: &OnMessage, scene: &NemesisContext) -> Result<MessageWatch, String> {
     let mut parties = [None, None];
     for (party, who) in parties.iter_mut().zip([&message.from, &message.to]) {
         if let Some(who) = who {
@@ -196,21 +198,21 @@ async fn watch(message: &OnMessage, scene: &Scene) -> Result<MessageWatch, Strin
 async fn whole(
     fault: &FaultSpec,
     mut watched: Watched,
-    scene: &Scene,
+    scene: &NemesisContext,
     began: Instant,
 ) -> FaultSpan {
     let mut end = scene.end.clone();
     let mut grants = scene.grants.clone();
     let due = async {
         match &fault.when {
-            When::AtNs(at_ns) => {
+            FaultTrigger::AtNs(at_ns) => {
                 tokio::time::sleep_until(began + Duration::from_nanos(*at_ns)).await;
             }
-            When::OnMessage(message) => match &mut watched {
+            FaultTrigger::OnMessage(message) => match &mut watched {
                 Some(Ok(watch)) => watch.passed(message.nth).await,
                 _ => std::future::pending().await,
             },
-            When::AfterFirstGrant => {
+            FaultTrigger::AfterFirstGrant => {
                 // The sender lives as long as the load: an error means that there is no load any more.
                 if grants.wait_for(|grants| *grants > 0).await.is_err() {
                     std::future::pending::<()>().await;
@@ -234,7 +236,7 @@ async fn whole(
     }
     // By the plan: a harness that stood still comes later, and the next fault with it.
     let due = match fault.when {
-        When::AtNs(at_ns) => began + Duration::from_nanos(at_ns),
+        FaultTrigger::AtNs(at_ns) => began + Duration::from_nanos(at_ns),
         _ => Instant::now(),
     };
     let injected = inject(fault, scene).await;
@@ -242,7 +244,7 @@ async fn whole(
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.
-async fn inject(fault: &FaultSpec, scene: &Scene) -> ActiveFault {
+async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     let now_ns = scene.sink.ns(std::time::Instant::now());
     let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| ActiveFault {
         targets: Vec::new(),
@@ -257,7 +259,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> ActiveFault {
         Ok(targets) => targets,
         Err(error) => return unhurt(vec![fault.on.to_string()], now_ns, error.to_string()),
     };
-    targets.retain(|target| shared::has_target(scene.share, target));
+    targets.retain(|target| shared_clients::has_target(scene.share, target));
     if targets.is_empty() {
         return unhurt(Vec::new(), now_ns, "another part does it".to_owned());
     }
@@ -310,7 +312,7 @@ async fn inject(fault: &FaultSpec, scene: &Scene) -> ActiveFault {
 }
 
 /// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody else's.
-fn hooked(kind: &FaultKind, injection: &Injection, scene: &Scene) -> Option<CommandFault> {
+fn hooked(kind: &FaultKind, injection: &Injection, scene: &NemesisContext) -> Option<CommandFault> {
     let on_nodes = |target: &Target| matches!(target, Target::Node(_));
     let harm = scene.hooks.get(kind.name)?.clone();
     injection
@@ -337,7 +339,7 @@ async fn overdue(mut end: watch::Receiver<bool>) {
 async fn carry_on(
     fault: &FaultSpec,
     injected: ActiveFault,
-    scene: &Scene,
+    scene: &NemesisContext,
     [due, began]: [Instant; 2],
 ) -> FaultSpan {
     let ActiveFault {
@@ -414,7 +416,7 @@ fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {
     span
 }
 
-fn record(scene: &Scene, fault: &FaultSpec, targets: &[String], phase: Phase) -> u64 {
+fn record(scene: &NemesisContext, fault: &FaultSpec, targets: &[String], phase: Phase) -> u64 {
     scene.sink.record(Entry::Event(Event::Fault {
         fault: fault.fault.clone(),
         targets: targets.to_vec(),

@@ -19,7 +19,9 @@ use serde_json::Value;
 use crate::draw::{drawn, operations, random, when};
 use crate::faults::FaultKind;
 use crate::hooks::Hooks;
-use crate::scenario::{FaultSpec, Load, Lock, Range, Scenario, When, as_in_a_file, data_nodes};
+use crate::scenario::{
+    FaultSpec, FaultTrigger, Load, Lock, Range, Scenario, as_in_a_file, data_nodes,
+};
 
 /// The version of the form of `plan.json` that this build writes.
 pub const SCHEMA: u32 = 1;
@@ -139,8 +141,8 @@ impl Plan {
             faults.extend(more);
         }
         faults.sort_by_key(|fault| match fault.when {
-            When::AtNs(at_ns) => at_ns,
-            When::AfterFirstGrant | When::OnMessage(_) => u64::MAX,
+            FaultTrigger::AtNs(at_ns) => at_ns,
+            FaultTrigger::AfterFirstGrant | FaultTrigger::OnMessage(_) => u64::MAX,
         });
         for (span, fault) in (1..).zip(&mut faults) {
             fault.span = span;
@@ -188,14 +190,14 @@ impl Plan {
 
     /// Whether a fault of this plan acts on links or waits for what passes there, so that the deployment needs proxies.
     pub fn needs_proxies(&self) -> bool {
-        let waits = |fault: &FaultSpec| matches!(fault.when, When::OnMessage(_));
+        let waits = |fault: &FaultSpec| matches!(fault.when, FaultTrigger::OnMessage(_));
         self.faults.iter().any(waits) || self.kinds().any(|kind| kind.hits.link())
     }
 
     /// Whether a fault of this plan means messages by what their client is doing.
     pub(crate) fn needs_roles(&self) -> bool {
         self.faults.iter().any(|fault| match &fault.when {
-            When::OnMessage(message) if message.pattern().label().is_some() => true,
+            FaultTrigger::OnMessage(message) if message.pattern().label().is_some() => true,
             _ => fault.with.contains_key("during"),
         })
     }
@@ -313,9 +315,9 @@ impl Plan {
         );
         for fault in &self.faults {
             let when = match &fault.when {
-                When::AtNs(at_ns) => format!("at {}", ns(*at_ns)),
-                When::OnMessage(message) => format!("after {message}"),
-                When::AfterFirstGrant => "after the first grant".to_owned(),
+                FaultTrigger::AtNs(at_ns) => format!("at {}", ns(*at_ns)),
+                FaultTrigger::OnMessage(message) => format!("after {message}"),
+                FaultTrigger::AfterFirstGrant => "after the first grant".to_owned(),
             };
             let lasts = fault
                 .lasts_ns

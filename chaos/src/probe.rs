@@ -8,7 +8,7 @@ use cluster_config::Deployment;
 use results::history::{Entry, Event};
 use tokio::sync::watch;
 
-use crate::wait::is_so;
+use crate::polling::is_so;
 
 /// How often the servers are asked.
 const EVERY: Duration = Duration::from_millis(100);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cluster_config::{Deployment, Node, Party, Role, TopologyKind, slot_of};
 
-use crate::faults::{FaultError, Target, World, failed, link::between};
+use crate::faults::{FaultError, FaultWorld, Target, failed, link::between};
 use crate::members;
 use crate::partition;
-use crate::scenario::{On, Who};
-use crate::wait::until;
+use crate::polling::until;
+use crate::scenario::{FaultParty, FaultSite};
 
 /// A fault on the holder waits so long for somebody to hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(5);
@@ -18,9 +18,13 @@ const HOLDER_WITHIN: Duration = Duration::from_secs(5);
 const ROLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whom a fault hits now. `lock` is the lock whose slot says which master is meant in a cluster.
-pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Target>, FaultError> {
+pub(crate) async fn resolve(
+    on: &FaultSite,
+    world: &FaultWorld,
+    lock: &str,
+) -> Result<Vec<Target>, FaultError> {
     let mut targets = match on {
-        On::Parties(parties) => list(parties, world, lock)
+        FaultSite::Parties(parties) => list(parties, world, lock)
             .await?
             .into_iter()
             .map(|party| match party {
@@ -28,12 +32,12 @@ pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Ta
                 Party::Client(number) => Target::Client(number),
             })
             .collect(),
-        On::Link { from, to, both } => {
+        FaultSite::Link { from, to, both } => {
             let from = list(from, world, lock).await?;
             let to = list(to, world, lock).await?;
             between(&from, &to, *both)
         }
-        On::Groups(groups) => {
+        FaultSite::Groups(groups) => {
             let mut members = Vec::new();
             for group in groups {
                 members.push(list(group, world, lock).await?);
@@ -49,24 +53,31 @@ pub(crate) async fn resolve(on: &On, world: &World, lock: &str) -> Result<Vec<Ta
     Ok(targets)
 }
 
-async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, FaultError> {
+async fn list(
+    parties: &[FaultParty],
+    world: &FaultWorld,
+    lock: &str,
+) -> Result<Vec<Party>, FaultError> {
     let deployment = &world.deployment;
     let mut all = Vec::new();
     for who in parties {
         match who {
-            Who::Node(name) => all.push(Party::Node(name.clone())),
-            Who::Client(number) => all.push(Party::Client(*number)),
-            Who::Clients => all.extend((1..=world.clients.count()).map(Party::Client)),
-            Who::Holder => all.push(Party::Client(holder(world).await?)),
-            Who::Sentinels => {
+            FaultParty::Node(name) => all.push(Party::Node(name.clone())),
+            FaultParty::Client(number) => all.push(Party::Client(*number)),
+            FaultParty::Clients => all.extend((1..=world.clients.count()).map(Party::Client)),
+            FaultParty::Holder => all.push(Party::Client(holder(world).await?)),
+            FaultParty::Sentinels => {
                 let nodes = deployment.nodes().iter();
                 let sentinels = nodes.filter(|node| node.role == Role::Sentinel);
                 all.extend(sentinels.map(|node| Party::Node(node.name.clone())));
             }
-            Who::Master => all.push(Party::Node(master(deployment, lock).await?)),
-            Who::Masters => all.extend(with_role(deployment, Role::Master).await),
-            Who::Replicas => all.extend(with_role(deployment, Role::Replica).await),
-            Who::Minority | Who::Majority | Who::Any | Who::AnyClient => {
+            FaultParty::Master => all.push(Party::Node(master(deployment, lock).await?)),
+            FaultParty::Masters => all.extend(with_role(deployment, Role::Master).await),
+            FaultParty::Replicas => all.extend(with_role(deployment, Role::Replica).await),
+            FaultParty::Minority
+            | FaultParty::Majority
+            | FaultParty::Any
+            | FaultParty::AnyClient => {
                 return Err(failed!("the plan has not drawn `{who}`"));
             }
         }
@@ -75,7 +86,11 @@ async fn list(parties: &[Who], world: &World, lock: &str) -> Result<Vec<Party>, 
 }
 
 /// Who a single party is now.
-pub(crate) async fn one(who: &Who, world: &World, lock: &str) -> Result<Party, FaultError> {
+pub(crate) async fn one(
+    who: &FaultParty,
+    world: &FaultWorld,
+    lock: &str,
+) -> Result<Party, FaultError> {
     let mut found = list(std::slice::from_ref(who), world, lock).await?;
     match (found.pop(), found.is_empty()) {
         (Some(party), true) => Ok(party),
@@ -113,7 +128,7 @@ async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
     of_role.map(|(name, _)| Party::Node(name)).collect()
 }
 
-async fn holder(world: &World) -> Result<u32, FaultError> {
+async fn holder(world: &FaultWorld) -> Result<u32, FaultError> {
     let look = || async { world.clients.holder() };
     let holder = until(HOLDER_WITHIN, Duration::from_millis(1), look).await;
     holder.ok_or_else(|| failed!("nobody held a lock for {HOLDER_WITHIN:?}"))

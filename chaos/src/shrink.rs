@@ -10,7 +10,7 @@ use std::time::Duration;
 use bench::recorded::Owners;
 
 use crate::plan::Plan;
-use crate::scenario::{Length, On, When, Who};
+use crate::scenario::{FaultParty, FaultSite, FaultTrigger, Length};
 
 /// The load keeps so much time after the last fault is over.
 const AFTER_LAST_FAULT_NS: u64 = 1_000_000_000;
@@ -219,15 +219,17 @@ fn keep(plan: &mut Plan, these: impl Fn(usize) -> bool) {
 /// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over when it is in.
 fn faults_end_ns(plan: &Plan) -> u64 {
     let ends = plan.faults.iter().filter_map(|fault| match fault.when {
-        When::AtNs(at_ns) => Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS),
+        FaultTrigger::AtNs(at_ns) => {
+            Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS)
+        }
         _ => None,
     });
     ends.max().unwrap_or(0)
 }
 
-fn clients_of(on: &On) -> impl Iterator<Item = u32> {
+fn clients_of(on: &FaultSite) -> impl Iterator<Item = u32> {
     on.everybody().filter_map(|who| match who {
-        Who::Client(number) => Some(*number),
+        FaultParty::Client(number) => Some(*number),
         _ => None,
     })
 }

@@ -123,8 +123,9 @@ async fn an_open_loop_counts_from_when_a_call_was_due() {
     let calls: u64 = open.parts().map(|waits| waits.calls).sum();
     let due = open.asked_per_s * run.result.load_ns as f64 / 1e9;
     assert!((calls as f64 - due).abs() < 4.0, "{calls} of {due}");
-    let ms =
-        |waits: Option<results::open_loop::Waits>| waits.expect("callers").longest.ns / 1_000_000;
+    let ms = |waits: Option<results::open_loop::OpenLoopWaits>| {
+        waits.expect("callers").longest.ns / 1_000_000
+    };
     assert!(ms(open.during) >= 300, "{open:?}");
     assert!(open.recovered_ns > open.fault_ns, "{open:?}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chaos::faults::engine::Engine;
-use chaos::faults::{FaultGuard, Healed, Injected, Injection, Proof, Target, World, find};
+use chaos::faults::{FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target, find};
 use chaos::run::{RunOptions, run_scenario};
 use chaos::scenario::{FaultSpec, Scenario};
 use cluster_config::{Party, Process};
@@ -29,7 +29,7 @@ impl Engine for StandIn {
         fault.lasts_ns.map(Duration::from_nanos) == Some(LASTS)
     }
 
-    async fn inject(&self, _: &str, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(&self, _: &str, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let Some((name, with)) = self.does else {
             return Ok(Box::new(Word));
         };
@@ -75,8 +75,8 @@ impl FaultGuard for Word {
         }
     }
 
-    async fn heal(self: Box<Self>) -> Healed {
-        Healed {
+    async fn heal(self: Box<Self>) -> HealReport {
+        HealReport {
             proof: self.proof(),
             failed: None,
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chaos::faults::{ClientControl, FaultError, FaultGuard, Injection, Target, World, find};
+use chaos::faults::{ClientControl, FaultError, FaultGuard, FaultWorld, Injection, Target, find};
 use chaos::scenario::{Setting, Settings};
 use cluster_config::{
     Deployment, Process, Provisioner, Topology, UpOptions, process_state, ran_and_waited_ns,
@@ -59,12 +59,12 @@ impl ClientControl for Nobody {
 
 const WORKERS: usize = 16;
 
-async fn world(dir: &tempfile::TempDir) -> (Arc<World>, u32) {
+async fn world(dir: &tempfile::TempDir) -> (Arc<FaultWorld>, u32) {
     let topology = Topology::of(cluster_config::TopologyKind::Single);
     let deployment = Process.up(&topology, &UpOptions::new(dir.path())).await;
     let deployment = Arc::new(deployment.unwrap_or_else(|error| panic!("{error}")));
     let pid = deployment.pid("n1").expect("it runs");
-    let world = World {
+    let world = FaultWorld {
         deployment,
         clients: Arc::new(Nobody),
         locks: Vec::new(),
@@ -74,7 +74,7 @@ async fn world(dir: &tempfile::TempDir) -> (Arc<World>, u32) {
     (Arc::new(world), pid)
 }
 
-async fn stressed(world: &Arc<World>) -> Result<Box<dyn FaultGuard>, FaultError> {
+async fn stressed(world: &Arc<FaultWorld>) -> Result<Box<dyn FaultGuard>, FaultError> {
     let injection = Injection {
         targets: vec![Target::Node("n1".to_owned())],
         with: Settings::from([("workers".to_owned(), Setting::Number(WORKERS as i64))]),

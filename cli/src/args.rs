@@ -224,7 +224,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
 
 /// Servers beyond this machine.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Mine {
+pub(crate) struct TargetConsent {
     /// The target is not on this machine, and you may put load on it and write locks there
     #[arg(long, hide_short_help = true)]
     pub(crate) yes_this_is_mine: bool,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chaos::faults::{find, settings, stress};
-use chaos::scenario::{FaultSpec, On, Settings, Who};
+use chaos::scenario::{FaultParty, FaultSite, FaultSpec, Settings};
 use cluster_config::TopologyKind;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
@@ -47,10 +47,10 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
             fault.on
         ))
     };
-    if matches!(fault.when, chaos::scenario::When::OnMessage(_)) {
+    if matches!(fault.when, chaos::scenario::FaultTrigger::OnMessage(_)) {
         return no("`when` watches messages, which pass no proxy here");
     }
-    if let On::Parties(parties) = &fault.on {
+    if let FaultSite::Parties(parties) = &fault.on {
         let clients = parties.iter().filter(|who| who.is_client()).count();
         return match name {
             _ if kind.by_command => Ok(Carrier::Harness),
@@ -80,7 +80,7 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
     if fault
         .on
         .everybody()
-        .any(|who| who.is_client() && *who != Who::Clients)
+        .any(|who| who.is_client() && *who != FaultParty::Clients)
     {
         return no("all clients of a part are in one pod; say `clients`");
     }
@@ -98,12 +98,12 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
 }
 
 /// Whether every link of it has a client at one end.
-fn of_clients(on: &On) -> bool {
-    let servers = |side: &Vec<Who>| side.iter().any(|who| !who.is_client());
+fn of_clients(on: &FaultSite) -> bool {
+    let servers = |side: &Vec<FaultParty>| side.iter().any(|who| !who.is_client());
     match on {
-        On::Parties(_) => false,
-        On::Link { from, to, .. } => !(servers(from) && servers(to)),
-        On::Groups(groups) => groups.iter().filter(|&group| servers(group)).count() < 2,
+        FaultSite::Parties(_) => false,
+        FaultSite::Link { from, to, .. } => !(servers(from) && servers(to)),
+        FaultSite::Groups(groups) => groups.iter().filter(|&group| servers(group)).count() < 2,
     }
 }
 

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chaos::faults::engine::Engine;
-use chaos::faults::{FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World};
+use chaos::faults::{
+    FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target,
+};
+use chaos::polling::{is_so, until};
 use chaos::scenario::FaultSpec;
-use chaos::wait::{is_so, until};
 use cluster_config::{Party, TopologyKind};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -60,7 +62,7 @@ impl ChaosMesh {
     /// The pods behind the parties: servers by their addresses, clients in this pod.
     async fn harmed(
         &self,
-        world: &World,
+        world: &FaultWorld,
         injection: &Injection,
     ) -> Result<FaultTarget, FaultError> {
         let pods = self.cluster.api::<Pod>().list(&ListParams::default()).await;
@@ -106,7 +108,12 @@ impl Engine for ChaosMesh {
         carrier(fault, self.shape) == Ok(Carrier::ChaosMesh)
     }
 
-    async fn inject(&self, fault: &str, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(
+        &self,
+        fault: &str,
+        world: &Arc<FaultWorld>,
+        injection: &Injection,
+    ) -> Injected {
         let on = self.harmed(world, injection).await?;
         let harm = FaultInjection {
             fault,
@@ -199,7 +206,7 @@ impl FaultGuard for CreatedObjects {
     }
 
     /// An object is gone when its finalizer is, and that is when Chaos Mesh has recovered what it did.
-    async fn heal(mut self: Box<Self>) -> Healed {
+    async fn heal(mut self: Box<Self>) -> HealReport {
         let words = self.word();
         for one in &self.objects {
             // What is gone already is what is wanted.
@@ -218,7 +225,7 @@ impl FaultGuard for CreatedObjects {
         self.objects.clear();
         // Of one that hangs nobody knows how long the harm lasted.
         let bit = hangs.is_empty();
-        Healed {
+        HealReport {
             proof: Proof { bit, words },
             failed: (!bit).then(|| hangs.join("; ")),
         }

@@ -1,4 +1,4 @@
-//! Says what time it is, for everything that this crate times. No other file asks a clock, but for the connections of `topology/wire`,
+//! Says what time it is, for everything that this crate times. No other file asks a clock, but for the connections of `topology/shared_connection`,
 //! whose patience with a server is a timer's.
 //!
 //! [`Instant`] goes on while the machine is suspended, as the leases at the servers do. Timers stand still with the machine, so

@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 
 /// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Standing {
+pub(crate) enum ExclusionOutcome {
     /// Never more holders than may be, in anyone's view.
     Kept,
     /// The lock kept its contract, yet callers acted at once or wrote late.
@@ -78,9 +78,9 @@ impl ScenarioResult {
         };
         let (violated, unknown) = (of(State::Violated), of(State::Unknown));
         let what = match self.standing() {
-            Standing::Lost => format!("LOST ({violated})"),
+            ExclusionOutcome::Lost => format!("LOST ({violated})"),
             _ if !unknown.is_empty() => format!("unknown ({unknown})"),
-            Standing::Unknown => "unknown".to_owned(),
+            ExclusionOutcome::Unknown => "unknown".to_owned(),
             _ if !violated.is_empty() => format!("kept, but {violated} violated"),
             _ => "kept".to_owned(),
         };
@@ -93,29 +93,29 @@ impl ScenarioResult {
     /// How what became of its lock is to be taken.
     pub(crate) fn answer_tone(&self) -> Tone {
         match self.standing() {
-            Standing::Lost => Tone::Lost,
-            Standing::Kept => Tone::Kept,
-            Standing::Outlived | Standing::Unknown => Tone::Doubt,
+            ExclusionOutcome::Lost => Tone::Lost,
+            ExclusionOutcome::Kept => Tone::Kept,
+            ExclusionOutcome::Outlived | ExclusionOutcome::Unknown => Tone::Doubt,
         }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> ExclusionOutcome {
         let verdicts = &self.verdicts;
         let known = [verdicts.contract.state, verdicts.confirmed.state];
         let [belief, effect] = [verdicts.belief.state, verdicts.effect.state];
         let without_effect = self.faults.iter().any(|fault| !fault.bit);
         if self.is_lost() {
-            Standing::Lost
+            ExclusionOutcome::Lost
         } else if known.contains(&State::Unknown)
             || belief == State::Unknown
             || !self.incomplete.is_empty()
             || without_effect
         {
-            Standing::Unknown
+            ExclusionOutcome::Unknown
         } else if [belief, effect].contains(&State::Violated) {
-            Standing::Outlived
+            ExclusionOutcome::Outlived
         } else {
-            Standing::Kept
+            ExclusionOutcome::Kept
         }
     }
 
@@ -157,7 +157,7 @@ pub fn lost(run: &Run) -> usize {
         Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
         None => {
             let (_, count) = tally(&tried(run));
-            count(Standing::Lost)
+            count(ExclusionOutcome::Lost)
         }
     }
 }
@@ -219,7 +219,10 @@ pub(crate) fn headline(run: &Run) -> Part {
         _ => "Locks",
     };
     let (total, count) = tally(&tried);
-    let (lost, unknown) = (count(Standing::Lost), count(Standing::Unknown));
+    let (lost, unknown) = (
+        count(ExclusionOutcome::Lost),
+        count(ExclusionOutcome::Unknown),
+    );
     let set_ups = units::plural(total, "set-up");
     match (lost, total) {
         (0, _) if unknown > 0 => (
@@ -384,12 +387,12 @@ fn controls(run: &Run) -> String {
 }
 
 /// How many configurations there are, and how many of them came out so; each by the worst of its scenarios.
-fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(Standing) -> usize + use<>) {
+fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(ExclusionOutcome) -> usize + use<>) {
     let mut worst = BTreeMap::new();
     for result in tried {
         let standing = worst
             .entry(result.configuration())
-            .or_insert(Standing::Kept);
+            .or_insert(ExclusionOutcome::Kept);
         *standing = (*standing).max(result.standing());
     }
     let counts = worst.into_values().counts();
@@ -402,7 +405,7 @@ fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(Standing) -> usize + use<
 /// In how many configurations the lock was lost; `None` where in none.
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
     let (total, count) = tally(tried);
-    let lost = count(Standing::Lost);
+    let lost = count(ExclusionOutcome::Lost);
     let words = match (lost, total) {
         (0, _) => return None,
         (1, 1) => "LOST by the one configuration tried".to_owned(),
@@ -416,7 +419,7 @@ fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
 
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let (total, count) = tally(tried);
-    let (lost, kept) = (count(Standing::Lost), count(Standing::Kept));
+    let (lost, kept) = (count(ExclusionOutcome::Lost), count(ExclusionOutcome::Kept));
     let calm = tried.iter().filter(|result| result.faults.is_empty());
     let under = match calm.count() {
         0 => "under every fault tried",
@@ -434,18 +437,18 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     };
     parts.extend(who.map(|who| (Tone::Kept, format!("kept by {who} {under}"))));
     let of = |standing| names(tried, |result| result.standing() == standing);
-    let outlived = count(Standing::Outlived);
+    let outlived = count(ExclusionOutcome::Outlived);
     if outlived > 0 {
         let verb = if outlived == 1 { "keeps" } else { "keep" };
-        let names = of(Standing::Outlived);
+        let names = of(ExclusionOutcome::Outlived);
         let words = format!(
             "{outlived} {verb} the lock's contract, yet callers acted at once or wrote late there ({names})"
         );
         parts.push((Tone::Doubt, words));
     }
-    let unknown = count(Standing::Unknown);
+    let unknown = count(ExclusionOutcome::Unknown);
     if unknown > 0 {
-        let names = of(Standing::Unknown);
+        let names = of(ExclusionOutcome::Unknown);
         let words = format!("of {unknown} too little is known ({names})");
         parts.push((Tone::Doubt, words));
     }
@@ -518,7 +521,7 @@ fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
             (&result.subject, &result.topology) == (&row.subject, &row.topology)
                 && bare(&result.durability) == bare(&row.measures.load.durability)
         });
-        of_row.map(|result| result.standing()).max() == Some(Standing::Kept)
+        of_row.map(|result| result.standing()).max() == Some(ExclusionOutcome::Kept)
     };
     fastest(run, safe).map(|words| format!("fastest safe: {words}"))
 }

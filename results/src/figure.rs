@@ -1,6 +1,6 @@
 //! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and every format read this table.
 
-use crate::measures::{Passing, Renewal, SweepPoint};
+use crate::measures::{HandoffMeasures, Renewal, SweepPoint};
 use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
 use crate::units;
 
@@ -155,7 +155,7 @@ impl Latency {
     }
 }
 
-fn passing(row: &BenchRow) -> Option<&Passing> {
+fn passing(row: &BenchRow) -> Option<&HandoffMeasures> {
     row.measures.passing.as_ref()
 }
 

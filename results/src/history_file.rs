@@ -71,7 +71,7 @@ pub enum HistoryFileError {
 
 /// A history and what a reader must know of its file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct StoredHistory {
     /// The history; `torn` where the file ends early.
     pub history: History,
     /// That the file ends early, as a sentence with its name; `None` where it is whole.
@@ -95,14 +95,14 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// A file that cannot be read, that is damaged, or that has a bad line or no whole one.
-pub fn read(path: &Path) -> Result<Kept, HistoryFileError> {
+pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     let mut lines = Vec::new();
     let warning = read_lines(path, |line| lines.push(line))?;
     let history = History {
         torn: warning.is_some(),
         ..History::from_lines(lines)
     };
-    Ok(Kept { history, warning })
+    Ok(StoredHistory { history, warning })
 }
 
 /// As [`read`], but hands over each line and keeps none; what is returned is [`Kept::warning`].

@@ -93,7 +93,7 @@ impl Pacing {
 
 /// How a lock went from hand to hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
-pub struct Passing {
+pub struct HandoffMeasures {
     /// Grants in the window.
     pub grants: u64,
     /// Grants that followed a hold of another task.
@@ -240,7 +240,7 @@ pub struct Noise {
 
 /// What a row was calculated from, so that others can calculate it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
-pub struct Raw {
+pub struct RawSeries {
     /// Per round: cycles per second.
     pub cycles_per_s: Vec<f64>,
     /// Per round: cycles that ended in each of equal parts of the window.
@@ -272,7 +272,7 @@ pub struct Measures {
     pub pacing: Option<Pacing>,
     /// How locks were passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub passing: Option<Passing>,
+    pub passing: Option<HandoffMeasures>,
     /// What renewal costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewal: Option<Renewal>,
@@ -321,7 +321,7 @@ pub struct Measures {
     /// What else went on.
     pub noise: Noise,
     /// What it was calculated from.
-    pub raw: Raw,
+    pub raw: RawSeries,
 }
 
 /// One level of a sweep.

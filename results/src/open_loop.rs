@@ -11,7 +11,7 @@ const SHARE: f64 = 0.99;
 
 /// One caller of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
+pub struct OpenLoopCall {
     /// When it was due, since the run began.
     pub due_ns: u64,
     /// From then to its grant, or to the end of what was seen of it.
@@ -33,18 +33,18 @@ pub struct OpenLoop {
     /// nothing was granted.
     pub recovered_ns: Option<u64>,
     /// Callers due before the first fault; `None` of none, here and below.
-    pub before: Option<Waits>,
+    pub before: Option<OpenLoopWaits>,
     /// Callers due from the first fault until recovery, or until the end where there was none.
-    pub during: Option<Waits>,
+    pub during: Option<OpenLoopWaits>,
     /// Callers due after recovery.
-    pub after: Option<Waits>,
+    pub after: Option<OpenLoopWaits>,
 }
 
 /// How long some callers waited.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
 )]
-pub struct Waits {
+pub struct OpenLoopWaits {
     /// How many there were.
     pub calls: u64,
     /// How many of them got no grant.
@@ -71,7 +71,7 @@ impl OpenLoop {
     pub fn of(
         asked_per_s: f64,
         load_ns: u64,
-        waits: &[Wait],
+        waits: &[OpenLoopCall],
         faults: &[FaultSpan],
     ) -> Option<Self> {
         if load_ns == 0 || waits.is_empty() {
@@ -82,7 +82,9 @@ impl OpenLoop {
         let over = over.collect::<Option<Vec<u64>>>();
         let recovered_ns = over.and_then(|over| over.into_iter().max());
         let [from, to] = [fault_ns, recovered_ns].map(|ns| ns.unwrap_or(u64::MAX));
-        let due = |which: &dyn Fn(u64) -> bool| Waits::of(waits.iter().filter(|w| which(w.due_ns)));
+        let due = |which: &dyn Fn(u64) -> bool| {
+            OpenLoopWaits::of(waits.iter().filter(|w| which(w.due_ns)))
+        };
         let granted = waits.iter().filter(|wait| wait.granted).count();
         Some(Self {
             asked_per_s,
@@ -96,7 +98,7 @@ impl OpenLoop {
     }
 
     /// All of them that there are.
-    pub fn parts(&self) -> impl Iterator<Item = &Waits> {
+    pub fn parts(&self) -> impl Iterator<Item = &OpenLoopWaits> {
         let all = [&self.before, &self.during, &self.after];
         all.into_iter().flatten()
     }
@@ -104,16 +106,16 @@ impl OpenLoop {
 
 /// When a fault was over: healed, and a caller granted that was due once the fault was in place. A grant before that says nothing
 /// of the recovery. `None` where there is no such caller.
-fn over_ns(fault: &FaultSpan, waits: &[Wait]) -> Option<u64> {
+fn over_ns(fault: &FaultSpan, waits: &[OpenLoopCall]) -> Option<u64> {
     let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
     let granted = (waits.iter()).filter(|wait| wait.granted && wait.due_ns >= in_place_ns);
     let first_ns = granted.map(|wait| wait.due_ns + wait.waited_ns).min()?;
     Some(first_ns.max(fault.healed_ns.unwrap_or(0)))
 }
 
-impl Waits {
-    fn of<'w>(waits: impl Iterator<Item = &'w Wait>) -> Option<Self> {
-        let waits: Vec<&Wait> = waits
+impl OpenLoopWaits {
+    fn of<'w>(waits: impl Iterator<Item = &'w OpenLoopCall>) -> Option<Self> {
+        let waits: Vec<&OpenLoopCall> = waits
             .sorted_unstable_by_key(|wait| wait.waited_ns)
             .collect();
         let seen: Vec<u64> = waits.iter().map(|wait| wait.waited_ns).collect();
@@ -144,9 +146,9 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// A caller each 10 ms from 0 on, which waits as many milliseconds as `waits` says; a negative one gets no grant.
-    fn callers(waits: &[i64]) -> Vec<Wait> {
+    fn callers(waits: &[i64]) -> Vec<OpenLoopCall> {
         let callers = waits.iter().zip(0..);
-        let caller = |(ms, number): (&i64, u64)| Wait {
+        let caller = |(ms, number): (&i64, u64)| OpenLoopCall {
             due_ns: number * 10 * MS,
             waited_ns: ms.unsigned_abs() * MS,
             granted: *ms >= 0,
@@ -235,7 +237,7 @@ mod tests {
     fn callers_are_cut_by_when_they_were_due_exactly() {
         // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and the first grant after it came at 38 ms.
         let open = of(&[1, 90, 18, 14, 5], &[fault(20, 20, Some(35))]);
-        let longest = |part: Option<Waits>| part.expect("callers").longest;
+        let longest = |part: Option<OpenLoopWaits>| part.expect("callers").longest;
         assert_eq!(longest(open.before), exactly(90), "granted after the fault");
         assert_eq!(open.during.expect("callers").calls, 2);
         assert_eq!(longest(open.after), exactly(5));

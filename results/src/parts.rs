@@ -3,14 +3,14 @@
 use itertools::Itertools;
 
 use crate::merge::MergeError;
-use crate::run::{Meta, Part, Run, Share};
+use crate::run::{Meta, PlanPart, Run, ScenarioShare};
 
 /// A run that is a part, and of what.
-type Of<'a> = (&'a Run, &'a Part);
+type Of<'a> = (&'a Run, &'a PlanPart);
 
 /// How the whole came out that the parts make up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct WholeOutcome {
     /// The exit codes of the parts that ended by themselves.
     pub exit_codes: Vec<u8>,
     /// What was not run, part by part, in words; empty where the whole plan was.
@@ -21,7 +21,7 @@ pub struct Whole {
 ///
 /// # Errors
 /// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given twice, and where only some are parts.
-pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
+pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
     let parts = runs.iter().filter_map(|run| {
         let part = run.part.as_ref()?;
         Some((run, part))
@@ -68,14 +68,14 @@ pub fn whole(runs: &[Run]) -> Result<Option<Whole>, MergeError> {
         missing.push(format!("part {index} of {of} {what}: without {lacks}"));
     }
     let ended = parts.iter().filter(|(run, _)| !run.partial);
-    Ok(Some(Whole {
+    Ok(Some(WholeOutcome {
         exit_codes: ended.filter_map(|(_, part)| part.exit_code).collect(),
         missing,
     }))
 }
 
 /// What two parts do not have in common, if anything.
-fn differs((base, of): &Of<'_>, run: &Run, part: &Part) -> Option<String> {
+fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
     let (a, b) = (&base.meta, &run.meta);
     let version = |meta: &Meta| format!("{} {}", meta.version, meta.commit);
     let [seeds, numbers] = [[a.seed, b.seed], [of.of, part.of].map(u64::from)];
@@ -89,7 +89,7 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &Part) -> Option<String> {
     if let Some((what, [one, two])) = differing {
         return Some(format!("{what}: {one} and {two}"));
     }
-    let listed = |part: &Part| -> Vec<(String, u64, u32)> {
+    let listed = |part: &PlanPart| -> Vec<(String, u64, u32)> {
         let shares = part.plan.iter();
         let listed = shares.map(|share| (share.name.clone(), share.seed, share.part));
         listed.collect()
@@ -102,7 +102,7 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &Part) -> Option<String> {
 }
 
 /// By what a share of two parts differs that has one name in both. What only one of them says, of another build or killed at once, is no difference.
-fn differs_within(one: &Share, two: &Share) -> Option<String> {
+fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
     let both = one.digest.iter().filter_map(|(word, a)| {
         let b = two.digest.get(word)?;
         (a != b).then(|| format!("{word} {a} and {b}"))
@@ -113,7 +113,7 @@ fn differs_within(one: &Share, two: &Share) -> Option<String> {
 }
 
 /// Whether a part has the result of a share.
-fn tried(run: &Run, Share { name, seed, .. }: &Share) -> bool {
+fn tried(run: &Run, ScenarioShare { name, seed, .. }: &ScenarioShare) -> bool {
     let mut results = run.scenarios.iter();
     results.any(|result| result.name == *name && result.seed == *seed)
 }
@@ -128,14 +128,14 @@ mod tests {
 
     /// Part `index` of two: `a` belongs to the first, `b` to the second.
     fn part(index: u32, exit_code: Option<u8>) -> Run {
-        let share = |name: &str, part| Share {
+        let share = |name: &str, part| ScenarioShare {
             name: name.to_owned(),
             seed: 7,
             part,
             digest: BTreeMap::from([("subject".to_owned(), "\"a:lock\"".to_owned())]),
         };
         let mut run = Run::new(format!("runs/{index}"), "chaos", Meta::default());
-        run.part = Some(Part {
+        run.part = Some(PlanPart {
             index,
             of: 2,
             plan: vec![share("a", 0), share("b", 1)],
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn all_parts_of_a_plan_are_whole() {
         let found = whole(&[part(1, Some(0)), part(0, Some(1))]).expect("one plan");
-        let expected = Whole {
+        let expected = WholeOutcome {
             exit_codes: vec![0, 1],
             missing: Vec::new(),
         };
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn parts_of_different_plans_are_refused() {
-        fn part_of(run: &mut Run) -> &mut Part {
+        fn part_of(run: &mut Run) -> &mut PlanPart {
             run.part.as_mut().expect("a part")
         }
         type Change = (fn(&mut Run), &'static str);

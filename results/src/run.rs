@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
 use crate::compare::Difference;
 use crate::measures::{Measures, Sweep, lock};
-use crate::nearest::nearest;
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
+use crate::spelling::nearest;
 use crate::timeline::TimelineData;
 use crate::units::{self, enclosed};
 use crate::verdict::{State, Verdict, Verdicts};
@@ -50,7 +50,7 @@ pub struct Run {
     pub not_applicable: Vec<NotApplicable>,
     /// Which part of a larger plan this is; `None` of a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<Part>,
+    pub part: Option<PlanPart>,
     /// Where each part of a plan ran, of a run that was put together from parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartRan>,
@@ -73,13 +73,13 @@ pub struct Run {
 
 /// A part of a plan that several machines share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
-pub struct Part {
+pub struct PlanPart {
     /// Its number, from 0.
     pub index: u32,
     /// How many parts there are.
     pub of: u32,
     /// Everything that all parts together run, in its order: the same in each part.
-    pub plan: Vec<Share>,
+    pub plan: Vec<ScenarioShare>,
     /// The exit code of this part; `None` while it runs, and where it was killed.
     pub exit_code: Option<u8>,
 }
@@ -98,7 +98,7 @@ pub struct PartRan {
 }
 
 impl PartRan {
-    pub(crate) fn of(part: &Part, host: &str) -> Self {
+    pub(crate) fn of(part: &PlanPart, host: &str) -> Self {
         let mut own = part.plan.iter().filter(|share| share.part == part.index);
         let had = match (own.next(), own.count()) {
             (None, _) => "nothing".to_owned(),
@@ -124,7 +124,7 @@ impl fmt::Display for PartRan {
 
 /// A run of a scenario, and the part that makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
-pub struct Share {
+pub struct ScenarioShare {
     /// The scenario.
     pub name: String,
     /// The seed of its plan.

@@ -19,7 +19,7 @@ use crate::atomic;
 pub use crate::atomic::write as write_whole;
 use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
 use crate::units::enclosed;
-use crate::{limits, nearest};
+use crate::{limits, spelling};
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -270,7 +270,7 @@ impl RunStore {
             }
         }
         let listings = self.list()?;
-        let nearest = nearest::word(run, listings.iter().map(|listing| listing.name.as_str()));
+        let nearest = spelling::word(run, listings.iter().map(|listing| listing.name.as_str()));
         Err(StoreError::NoSuchRun {
             name: run.to_owned(),
             root: self.root.clone(),
@@ -341,7 +341,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
         }
     })?;
     // The version first: a file of a later form is not damaged, whatever else is new in it.
-    let stated: Stated = read(path, text)?;
+    let stated: SchemaVersion = read(path, text)?;
     if stated.schema > u64::from(SCHEMA) {
         return Err(StoreError::Newer {
             path: path.to_owned(),
@@ -373,7 +373,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, St
 }
 
 #[derive(Deserialize)]
-struct Stated {
+struct SchemaVersion {
     schema: u64,
 }
 

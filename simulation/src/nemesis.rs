@@ -10,7 +10,7 @@ use bench::{recorded::LoadRun, sink::Sink};
 use chaos::{
     faults::{self, Target, settings},
     partition,
-    scenario::{FaultSpec, On, When, Who},
+    scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger},
 };
 use cluster_config::{LinkFault, Party, Role, Topology, slot_of};
 use results::{
@@ -70,11 +70,11 @@ impl NemesisContext {
         let mut over = self.over.clone();
         let begins = async {
             match fault.when {
-                When::AtNs(at_ns) => tokio::time::sleep(Duration::from_nanos(at_ns)).await,
-                When::AfterFirstGrant => {
+                FaultTrigger::AtNs(at_ns) => tokio::time::sleep(Duration::from_nanos(at_ns)).await,
+                FaultTrigger::AfterFirstGrant => {
                     let _ = self.load.grants().wait_for(|grants| *grants > 0).await;
                 }
-                When::OnMessage(_) => std::future::pending().await,
+                FaultTrigger::OnMessage(_) => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -118,18 +118,18 @@ impl NemesisContext {
         }))
     }
 
-    fn targets(&self, on: &On) -> Vec<Target> {
-        let all = |parties: &[Who]| -> Vec<Party> {
+    fn targets(&self, on: &FaultSite) -> Vec<Target> {
+        let all = |parties: &[FaultParty]| -> Vec<Party> {
             parties.iter().flat_map(|who| self.parties(who)).collect()
         };
         match on {
-            On::Parties(parties) => (all(parties).into_iter())
+            FaultSite::Parties(parties) => (all(parties).into_iter())
                 .map(|party| match party {
                     Party::Node(name) => Target::Node(name),
                     Party::Client(number) => Target::Client(number),
                 })
                 .collect(),
-            On::Link { from, to, both } => {
+            FaultSite::Link { from, to, both } => {
                 let (from, to) = (all(from), all(to));
                 let mut links = Vec::new();
                 for a in &from {
@@ -142,28 +142,32 @@ impl NemesisContext {
                 }
                 links
             }
-            On::Groups(groups) => {
+            FaultSite::Groups(groups) => {
                 let groups: Vec<_> = groups.iter().map(|group| all(group)).collect();
                 partition::cut(&groups)
             }
         }
     }
 
-    fn parties(&self, who: &Who) -> Vec<Party> {
+    fn parties(&self, who: &FaultParty) -> Vec<Party> {
         let named = |role: Role| {
             let names = self.topology.names(role).into_iter();
             names.map(Party::Node).collect::<Vec<_>>()
         };
         match who {
-            Who::Node(name) => vec![Party::Node(name.clone())],
-            Who::Client(number) => vec![Party::Client(*number)],
-            Who::Clients => (1..=self.clients.count()).map(Party::Client).collect(),
-            Who::Sentinels => named(Role::Sentinel),
-            Who::Replicas => named(Role::Replica),
-            Who::Masters => named(Role::Master),
-            Who::Master => named(Role::Master).into_iter().take(1).collect(),
+            FaultParty::Node(name) => vec![Party::Node(name.clone())],
+            FaultParty::Client(number) => vec![Party::Client(*number)],
+            FaultParty::Clients => (1..=self.clients.count()).map(Party::Client).collect(),
+            FaultParty::Sentinels => named(Role::Sentinel),
+            FaultParty::Replicas => named(Role::Replica),
+            FaultParty::Masters => named(Role::Master),
+            FaultParty::Master => named(Role::Master).into_iter().take(1).collect(),
             // Plans name whom they drew.
-            Who::AnyClient | Who::Holder | Who::Minority | Who::Majority | Who::Any => Vec::new(),
+            FaultParty::AnyClient
+            | FaultParty::Holder
+            | FaultParty::Minority
+            | FaultParty::Majority
+            | FaultParty::Any => Vec::new(),
         }
     }
 

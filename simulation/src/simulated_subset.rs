@@ -2,7 +2,7 @@
 
 use chaos::{
     faults::settings,
-    scenario::{Scenario, When, Who},
+    scenario::{FaultParty, FaultTrigger, Scenario},
 };
 use cluster_config::{Persistence, Topology};
 use results::verdict::CLASSES;
@@ -84,10 +84,10 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
         if settings::text(&fault.with, "data") == Some("lose") {
             return Some("a server that loses its directory is not simulated".to_owned());
         }
-        if matches!(fault.when, When::OnMessage(_)) {
+        if matches!(fault.when, FaultTrigger::OnMessage(_)) {
             return Some("a fault that begins with a message is not simulated".to_owned());
         }
-        let is_holder = |who: &Who| *who == Who::Holder;
+        let is_holder = |who: &FaultParty| *who == FaultParty::Holder;
         fault
             .on
             .everybody()

@@ -28,7 +28,7 @@ struct Suite {
     again: String,
 }
 
-struct Done {
+struct SuiteOutcome {
     suite: Suite,
     status: ExitStatus,
     output: Vec<u8>,
@@ -187,7 +187,7 @@ fn suite(artifact: &Artifact) -> anyhow::Result<Option<Suite>> {
 
 /// Runs it to its end; both of its outputs in the order in which it wrote them. By a file: a pipe would stay open for as long as anything
 /// that a test left behind.
-fn carry_out(mut suite: Suite) -> anyhow::Result<Done> {
+fn carry_out(mut suite: Suite) -> anyhow::Result<SuiteOutcome> {
     let started = Instant::now();
     let mut file = tempfile::tempfile()?;
     let status = suite
@@ -200,7 +200,7 @@ fn carry_out(mut suite: Suite) -> anyhow::Result<Done> {
     let mut output = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut output)?;
-    Ok(Done {
+    Ok(SuiteOutcome {
         suite,
         status,
         output,

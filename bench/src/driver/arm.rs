@@ -13,7 +13,7 @@ use crate::{
     server_stats::ServerWatch,
     stats::histogram::{histogram, merge},
     subject::{ConnectTo, Subject, SubjectError, is_shared},
-    workload::{Asks, LeaseOf, Rhythm, Spread, Workload},
+    workload::{CycleShape, LeaseOf, Rhythm, Spread, Workload},
 };
 
 /// The lease that is renewed where renewal is measured: short enough that a window of a second sees some.
@@ -82,7 +82,7 @@ impl Arm {
     }
 
     /// What its cycles ask for.
-    pub(super) fn asks(&self, plan: &BenchPlan) -> Asks {
+    pub(super) fn asks(&self, plan: &BenchPlan) -> CycleShape {
         self.workload.asks.with(&plan.asks)
     }
 
@@ -110,7 +110,7 @@ impl Arm {
             "" => kinds.first().map_or("", String::as_str),
             kind => kind,
         };
-        self.asks(plan) != Asks::One || !is_shared(kind)
+        self.asks(plan) != CycleShape::One || !is_shared(kind)
     }
 
     /// Whether tasks of several generators take the same locks: none of them sees all holds.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     BenchOutcome, BenchPlan, Group, WholeRound, compare, groups, rows, subjects_of, workloads_of,
 };
-use crate::{parts::Share, subject::SubjectError};
+use crate::{parts::GeneratorShare, subject::SubjectError};
 
 /// Why the rounds of generators cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -33,20 +33,20 @@ type Key = (usize, usize, usize);
 /// The first line: what was measured, and by whom.
 #[derive(Serialize, Deserialize)]
 struct Head {
-    share: Share,
+    share: GeneratorShare,
     plan: BenchPlan,
 }
 
 /// A line: a round, and which.
 #[derive(Serialize, Deserialize)]
-struct Numbered<W> {
+struct RoundLine<W> {
     of: Key,
     whole: W,
 }
 
 /// The line of a round.
 pub(super) fn line(of: Key, whole: &WholeRound) -> String {
-    serde_json::to_string(&Numbered { of, whole }).expect("numbers and words")
+    serde_json::to_string(&RoundLine { of, whole }).expect("numbers and words")
 }
 
 impl BenchPlan {
@@ -66,20 +66,20 @@ impl BenchPlan {
 pub type Source = (String, Box<dyn BufRead>);
 
 /// One source that is being read.
-struct Part {
+struct RoundSource {
     name: String,
-    share: Share,
+    share: GeneratorShare,
     lines: Box<dyn BufRead>,
-    next: Option<Numbered<WholeRound>>,
+    next: Option<RoundLine<WholeRound>>,
 }
 
-impl Part {
+impl RoundSource {
     fn open((name, mut lines): Source) -> Result<Option<(Self, BenchPlan)>, PartsError> {
         let Some(text) = next_line(&name, lines.as_mut())? else {
             return Ok(None);
         };
         let head: Head = read(&name, &text)?;
-        let mut part = Part {
+        let mut part = RoundSource {
             name,
             share: head.share,
             lines,
@@ -89,7 +89,7 @@ impl Part {
         Ok(Some((part, head.plan)))
     }
 
-    fn advance(&mut self) -> Result<Option<Numbered<WholeRound>>, PartsError> {
+    fn advance(&mut self) -> Result<Option<RoundLine<WholeRound>>, PartsError> {
         let next = match next_line(&self.name, self.lines.as_mut())? {
             Some(text) => Some(read(&self.name, &text)?),
             None => None,
@@ -164,11 +164,11 @@ pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
 }
 
 /// The parts in their order, and the plan that they have in common; `None` without any.
-fn opened(sources: Vec<Source>) -> Result<Option<(Vec<Part>, BenchPlan)>, PartsError> {
-    let mut parts: Vec<Part> = Vec::new();
+fn opened(sources: Vec<Source>) -> Result<Option<(Vec<RoundSource>, BenchPlan)>, PartsError> {
+    let mut parts: Vec<RoundSource> = Vec::new();
     let mut common: Option<(String, BenchPlan)> = None;
     for source in sources {
-        let Some((part, plan)) = Part::open(source)? else {
+        let Some((part, plan)) = RoundSource::open(source)? else {
             continue;
         };
         let refused = |base: &str, why: &str| {
@@ -228,13 +228,13 @@ fn empty(plan: &BenchPlan) -> Result<Vec<Group>, PartsError> {
 }
 
 /// The round that comes next: all parts make them in one order, and a part that was lost has none any more.
-fn next(parts: &[Part]) -> Option<Key> {
+fn next(parts: &[RoundSource]) -> Option<Key> {
     let mut nexts = parts.iter().filter_map(|part| part.next.as_ref());
     nexts.next().map(|read| read.of)
 }
 
 /// A round of all parts that made it, and which these are.
-fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), PartsError> {
+fn joined(parts: &mut [RoundSource], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), PartsError> {
     let mut sum: Option<Box<WholeRound>> = None;
     let mut by = Vec::new();
     for part in parts {
@@ -242,7 +242,7 @@ fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), P
             continue;
         }
         let read = part.advance()?.filter(|read| read.of == key);
-        let Some(Numbered { whole, .. }) = read else {
+        let Some(RoundLine { whole, .. }) = read else {
             let why = "its rounds are not those of the others".to_owned();
             return Err(PartsError::Bad(part.name.clone(), why));
         };
@@ -266,13 +266,13 @@ fn joined(parts: &mut [Part], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), P
 mod tests {
     use super::*;
     use crate::{
-        round::{Disturbance, Round, Spent},
+        round::{Disturbance, ResourceUse, Round},
         stats,
     };
 
     /// A round of given latencies, with as many cycles, by one task.
     fn round(latencies: &[u64]) -> WholeRound {
-        let report = crate::inside::LoadReport {
+        let report = crate::driver_loop::LoadReport {
             cycles: latencies.len() as u64,
             elapsed_ns: 1_000_000_000,
             per_task: vec![latencies.len() as u64],
@@ -285,10 +285,10 @@ mod tests {
             handoff_other: Vec::new(),
             overlap: None,
         };
-        let spent = Spent {
+        let spent = ResourceUse {
             cycles: report.cycles,
             commands: Some(2.0 * latencies.len() as f64),
-            ..Spent::default()
+            ..ResourceUse::default()
         };
         WholeRound {
             round: Round::reported(&report, spent, Disturbance::default()),
@@ -296,14 +296,14 @@ mod tests {
         }
     }
 
-    fn plan(share: Share) -> BenchPlan {
+    fn plan(share: GeneratorShare) -> BenchPlan {
         let mut plan = BenchPlan::new("redis://127.0.0.1:1");
         plan.subjects = vec!["lock-core:plain".to_owned()];
         (plan.share, plan.generators, plan.rounds) = (share, share.of, 1);
         plan
     }
 
-    fn source(share: Share, rounds: &[WholeRound]) -> Source {
+    fn source(share: GeneratorShare, rounds: &[WholeRound]) -> Source {
         let mut text = plan(share).head() + "\n";
         for (number, whole) in rounds.iter().enumerate() {
             text += &(line((number, 0, 0), whole) + "\n");
@@ -312,8 +312,8 @@ mod tests {
         (format!("part {}", share.index), Box::new(lines))
     }
 
-    fn share(index: u32) -> Share {
-        Share { index, of: 3 }
+    fn share(index: u32) -> GeneratorShare {
+        GeneratorShare { index, of: 3 }
     }
 
     /// Latencies from 1 µs to about a second, of which no two parts have alike many.

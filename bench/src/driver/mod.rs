@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
+    driver_loop::LoadRequest,
     exec,
-    inside::LoadRequest,
-    parts::{Barrier, Share},
+    parts::{Barrier, GeneratorShare},
     protocol,
     round::Round,
     server_stats::ServerWatch,
@@ -68,7 +68,7 @@ pub struct BenchPlan {
     pub generators: u32,
     /// Which clients and tasks are this generator's. Not part of what all of them have in common.
     #[serde(skip)]
-    pub share: Share,
+    pub share: GeneratorShare,
     /// Lock names, where the workload has several; `None`: as many as tasks.
     pub locks: Option<u32>,
     /// Writers, locks at once, permits, where the workload has them.
@@ -155,7 +155,7 @@ impl BenchPlan {
             workloads: vec!["uncontended".into()],
             tasks: vec![16],
             generators: 1,
-            share: Share::WHOLE,
+            share: GeneratorShare::WHOLE,
             locks: None,
             asks: WorkloadOverrides::default(),
             clients: 1,

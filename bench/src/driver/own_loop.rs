@@ -9,8 +9,8 @@ use super::{
     inside,
 };
 use crate::{
-    inside::LoadRequest,
-    round::{Machine, Round, Spent},
+    driver_loop::LoadRequest,
+    round::{Machine, ResourceUse, Round},
     server_stats::ServerWatch,
     subject::{LockClient, SubjectError},
 };
@@ -92,11 +92,11 @@ impl OwnLoops {
             Some(Err(why)) => return RoundEnd::CutShort(why),
             None => return RoundEnd::CutShort("its own loop was refused".to_owned()),
         };
-        let spent = Spent {
+        let spent = ResourceUse {
             cycles: report.cycles,
             cycles_at_servers: (report.cycles_per_s() * seconds) as u64,
             client_cpu_us: report.client_cpu_ns.map(|ns| ns as f64 / 1e3),
-            ..Spent::of_servers(before.as_ref(), after.as_ref())
+            ..ResourceUse::of_servers(before.as_ref(), after.as_ref())
         };
         RoundEnd::Whole(Box::new(WholeRound {
             round: Round::reported(&report, spent, disturbance),

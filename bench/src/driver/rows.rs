@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use results::{
     intervals::Intervals,
     measures::{
-        Certainty, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing, Passing, Raw, Renewal,
-        WaitTail,
+        Certainty, HandoffMeasures, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing,
+        RawSeries, Renewal, WaitTail,
     },
     run::{BenchRow, Quantiles, Safety},
     verdict::State,
@@ -243,7 +243,7 @@ fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
     why
 }
 
-fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
+fn passing(plan: &BenchPlan, arm: &Arm) -> HandoffMeasures {
     let passed = &arm.passed;
     let seconds: f64 = arm.sum(Round::seconds);
     let commands: Option<f64> = arm.sum(|r| r.spent.commands);
@@ -251,7 +251,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> Passing {
     let acquire = &arm.samples[LoadTiming::Acquire];
     let per = |what: Option<f64>, n: u64| what.filter(|_| n > 0).map(|what| what / n as f64);
     let p50 = acquire.value_at_quantile(0.5);
-    Passing {
+    HandoffMeasures {
         grants: passed.grants,
         to_another: passed.to_another,
         to_itself: passed.to_itself,
@@ -371,8 +371,8 @@ fn parts(plan: &BenchPlan, round: &Round) -> Vec<u32> {
     }
 }
 
-fn raw(plan: &BenchPlan, arm: &Arm) -> Raw {
-    Raw {
+fn raw(plan: &BenchPlan, arm: &Arm) -> RawSeries {
+    RawSeries {
         cycles_per_s: arm.each(Round::cycles_per_s),
         cycles_per_part: arm.each(|r| parts(plan, r)),
         acquire_ns: pairs(&arm.samples[LoadTiming::Acquire]),

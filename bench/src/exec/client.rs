@@ -19,13 +19,13 @@ use tokio::{
 };
 
 use super::{
-    process::{self, Started},
+    process::{self, DriverProcess},
     processes::Processes,
     reader::{self, past},
 };
 use crate::{
     abilities::Abilities,
-    inside::{LoadReport, LoadRequest},
+    driver_loop::{LoadReport, LoadRequest},
     protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms},
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
@@ -79,7 +79,7 @@ pub(super) struct Pending {
 }
 
 /// What the client's calls and the reader of its output have in common.
-pub(super) struct Shared {
+pub(super) struct DriverConnection {
     /// The driver by name: its command and its client.
     pub(super) who: String,
     pub(super) log: Option<PathBuf>,
@@ -95,7 +95,7 @@ pub(super) struct Shared {
     requests: mpsc::UnboundedSender<String>,
 }
 
-impl Shared {
+impl DriverConnection {
     pub(super) fn take_pending(&self, id: u64) -> Option<Pending> {
         match &mut *self.pending.lock().expect("no panic while held") {
             Ok(pending) => pending.remove(&id),
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     /// Sends a request. An error says that the driver is gone, so that nothing was sent.
-    fn ask(&self, op: Op, mut request: Request) -> Result<Asked, String> {
+    fn ask(&self, op: Op, mut request: Request) -> Result<SentRequest, String> {
         let (answer, receiver) = oneshot::channel();
         request.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_string(&request).expect("plain fields");
@@ -150,7 +150,7 @@ impl Shared {
         };
         // The writer ends only with the driver, and then the reader answers what is pending.
         let _ = self.requests.send(line);
-        Ok(Asked {
+        Ok(SentRequest {
             id: request.id,
             line: asked,
             answer: receiver,
@@ -158,7 +158,11 @@ impl Shared {
     }
 
     /// Waits for an answer; time while the process is paused does not count. `None`: without bound.
-    async fn answer(&self, mut asked: Asked, within: Option<Duration>) -> Result<Answer, String> {
+    async fn answer(
+        &self,
+        mut asked: SentRequest,
+        within: Option<Duration>,
+    ) -> Result<Answer, String> {
         const STEP: Duration = Duration::from_millis(200);
         let mut left = within.unwrap_or(Duration::MAX);
         loop {
@@ -187,7 +191,7 @@ impl Shared {
 }
 
 /// A request that was sent.
-struct Asked {
+struct SentRequest {
     id: u64,
     line: String,
     answer: oneshot::Receiver<Result<Answer, String>>,
@@ -195,7 +199,7 @@ struct Asked {
 
 /// A connected driver.
 struct ExecClient {
-    shared: Arc<Shared>,
+    shared: Arc<DriverConnection>,
     /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
     hello: HelloReply,
@@ -210,7 +214,7 @@ pub(super) async fn start(
     to: &ConnectTo,
     ours: bool,
 ) -> Result<Connected, SubjectError> {
-    let Started {
+    let DriverProcess {
         child,
         processes,
         stdin,
@@ -221,7 +225,7 @@ pub(super) async fn start(
     let (requests, lines) = mpsc::unbounded_channel();
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(DriverConnection {
         who: format!(
             "the driver `{}` (client {}, process {pid})",
             shell_words::join(command),

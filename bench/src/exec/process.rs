@@ -18,7 +18,7 @@ use crate::consent;
 use crate::subject::{ConnectTo, SubjectError};
 
 /// A driver that was started.
-pub(super) struct Started {
+pub(super) struct DriverProcess {
     pub(super) child: Child,
     pub(super) processes: Processes,
     pub(super) stdin: ChildStdin,
@@ -31,7 +31,7 @@ pub(super) struct Started {
 ///
 /// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run:
 /// a worker of the runtime, not one of its blocking threads.
-pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, SubjectError> {
+pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess, SubjectError> {
     let (done, logged) = oneshot::channel();
     let stderr = match &to.log {
         None => Stdio::null(),
@@ -77,7 +77,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Started, Subje
     let stdin = child.stdin.take().expect("piped");
     let output = Output::of(child.stdout.take().expect("piped"))
         .map_err(|e| usage!("cannot read what a driver prints: {e}"))?;
-    Ok(Started {
+    Ok(DriverProcess {
         processes: Processes::new(child.id().unwrap_or_default(), mark),
         child,
         stdin,

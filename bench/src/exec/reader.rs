@@ -10,14 +10,14 @@ use serde_json::{Number, Value};
 use tokio::{process::Child, sync::oneshot};
 
 use super::{
-    client::{Answer, Op, Pending, Shared},
+    client::{Answer, DriverConnection, Op, Pending},
     output::{Output, Stamped},
     process::ending,
     processes::Processes,
 };
 use crate::{
     monotonic,
-    protocol::{Event, Granted, Line, When},
+    protocol::{Event, EventTime, Granted, Line},
     subject::ClientEvent,
 };
 
@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 
 /// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends all of its processes and says so.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<DriverConnection>,
     (mut child, processes): (Child, Processes),
     mut output: Output,
     logged: oneshot::Receiver<()>,
@@ -82,7 +82,7 @@ pub(super) async fn run(
 }
 
 /// One line of output; an error says what is wrong with it.
-fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
+fn take_line(shared: &Arc<DriverConnection>, line: &Stamped) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(200).collect::<String>());
     let (id, ending) = match Line::parse(line).map_err(wrong)? {
@@ -140,7 +140,7 @@ fn take_line(shared: &Arc<Shared>, line: &Stamped) -> Result<(), String> {
 }
 
 fn happened(event: Event, at: Instant) -> ClientEvent {
-    let when = |when: When| past(when.at_mono_ns, when.age_ms, None, at);
+    let when = |when: EventTime| past(when.at_mono_ns, when.age_ms, None, at);
     match event {
         Event::Lost {
             grant,

@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::Load;
-use crate::{parts::Share, workload::Spread};
+use crate::{parts::GeneratorShare, workload::Spread};
 
 /// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000 names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;
@@ -13,7 +13,7 @@ pub(crate) const ZIPF: f64 = 0.99;
 #[derive(Debug)]
 pub(crate) struct Keys {
     spread: Spread,
-    share: Share,
+    share: GeneratorShare,
     tasks: u32,
     locks: u32,
     /// Zipf: the share of names up to and including this one, rising to 1.
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::workload::WORKLOADS;
 
-    fn keys(spread: Spread, tasks: u32, locks: usize, share: Share) -> Keys {
+    fn keys(spread: Spread, tasks: u32, locks: usize, share: GeneratorShare) -> Keys {
         let mut workloads = WORKLOADS.iter();
         let workload = workloads.find(|workload| workload.spread == spread);
         Keys::new(&Load {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn taken(spread: Spread, tasks: u32, locks: usize, n: u64) -> Vec<u32> {
-        let keys = keys(spread, tasks, locks, Share::WHOLE);
+        let keys = keys(spread, tasks, locks, GeneratorShare::WHOLE);
         let mut random = ChaCha8Rng::seed_from_u64(3);
         (0..n)
             .map(|cycle| keys.next(0, cycle, &mut random))
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn tasks_beyond_the_locks_share_them() {
-        let keys = keys(Spread::Own, 5, 2, Share::WHOLE);
+        let keys = keys(Spread::Own, 5, 2, GeneratorShare::WHOLE);
         let mut random = ChaCha8Rng::seed_from_u64(3);
         let locks: Vec<u32> = (0..5).map(|task| keys.next(task, 7, &mut random)).collect();
         assert_eq!(locks, [0, 1, 0, 1, 0]);
@@ -110,7 +110,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(3);
         for of in [1, 2, 3] {
             let mut taken = std::collections::BTreeMap::new();
-            for share in (0..of).map(|index| Share { index, of }) {
+            for share in (0..of).map(|index| GeneratorShare { index, of }) {
                 let keys = keys(Spread::Own, 3, 8, share);
                 for (task, cycle) in (0..share.count(3)).flat_map(|t| (0..20).map(move |c| (t, c)))
                 {

@@ -18,7 +18,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    parts::Share,
+    parts::GeneratorShare,
     subject::{AcquireEnd, Caller, ConnectTo, LockClient, ReleaseEnd, Subject},
     workload::{self, Pace, Workload, arrivals::Schedule},
 };
@@ -40,7 +40,7 @@ pub struct Load {
     /// Tasks of all clients together, those of other generators included.
     pub tasks: u32,
     /// Which of them run here.
-    pub share: Share,
+    pub share: GeneratorShare,
     /// Lock names.
     pub locks: Vec<String>,
     /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own default.
@@ -112,7 +112,7 @@ impl Default for Load {
         Load {
             workload: workload::find("uniform").expect("a workload of ours"),
             tasks: 0,
-            share: Share::WHOLE,
+            share: GeneratorShare::WHOLE,
             locks: Vec::new(),
             mix: vec![(String::new(), 1)],
             together: 2,
@@ -158,7 +158,7 @@ impl Load {
     /// When the cycles that begin here are due; `None` in a closed loop. Generators take turns at a constant rate.
     pub(crate) fn schedule(&self) -> Option<(Duration, Schedule)> {
         let Pace { rate_per_s, .. } = self.pace?;
-        let Share { index, of } = self.share;
+        let GeneratorShare { index, of } = self.share;
         let phase = Duration::try_from_secs_f64(f64::from(index) / rate_per_s).unwrap_or_default();
         let own = Pace {
             rate_per_s: rate_per_s / f64::from(of),

@@ -14,8 +14,8 @@ use std::{
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::Share;
-use crate::links::{Links, Trouble, cmd};
+use super::GeneratorShare;
+use crate::links::{CommandError, Links, cmd};
 
 /// How often a part says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -43,8 +43,8 @@ pub enum BarrierError {
     Unreachable(String),
 }
 
-impl From<Trouble> for BarrierError {
-    fn from(trouble: Trouble) -> Self {
+impl From<CommandError> for BarrierError {
+    fn from(trouble: CommandError) -> Self {
         BarrierError::Unreachable(trouble.to_string())
     }
 }
@@ -52,7 +52,7 @@ impl From<Trouble> for BarrierError {
 /// The part of a generator in a load that several share.
 pub struct Barrier {
     at: Arc<BarrierHash>,
-    share: Share,
+    share: GeneratorShare,
     meeting: String,
     patience: Duration,
     heartbeat: JoinHandle<()>,
@@ -75,12 +75,16 @@ struct BarrierState {
 
 impl BarrierHash {
     /// Sends a command whose first argument is the hash.
-    async fn ask<T: redis::FromRedisValue>(&self, verb: &str, args: &[&str]) -> Result<T, Trouble> {
+    async fn ask<T: redis::FromRedisValue>(
+        &self,
+        verb: &str,
+        args: &[&str],
+    ) -> Result<T, CommandError> {
         let words = [&[verb, &self.key], args].concat();
         self.links.query(&self.key, &cmd(&words)).await
     }
 
-    async fn set(&self, field: &str, value: &str) -> Result<(), Trouble> {
+    async fn set(&self, field: &str, value: &str) -> Result<(), CommandError> {
         self.ask::<i64>("HSET", &[field, value]).await?;
         let kept_ms = KEPT.as_millis().to_string();
         self.ask::<i64>("PEXPIRE", &[&kept_ms]).await?;
@@ -88,18 +92,18 @@ impl BarrierHash {
     }
 
     /// Sets a field that is not there yet; what it is then.
-    async fn settle(&self, field: &str, value: &str) -> Result<String, Trouble> {
+    async fn settle(&self, field: &str, value: &str) -> Result<String, CommandError> {
         self.ask::<i64>("HSETNX", &[field, value]).await?;
         let settled: Option<String> = self.ask("HGET", &[field]).await?;
         Ok(settled.unwrap_or_default())
     }
 
-    async fn drop_field(&self, field: &str) -> Result<(), Trouble> {
+    async fn drop_field(&self, field: &str) -> Result<(), CommandError> {
         self.ask::<i64>("HDEL", &[field]).await?;
         Ok(())
     }
 
-    async fn look(&self) -> Result<BarrierState, Trouble> {
+    async fn look(&self) -> Result<BarrierState, CommandError> {
         let fields = self.ask("HGETALL", &[]).await?;
         let asked = self.links.time(&self.key, Instant::now).await?;
         let half_trip = (asked.answered - asked.sent) / 2;
@@ -111,7 +115,7 @@ impl BarrierHash {
         })
     }
 
-    async fn beat(&self, index: u32) -> Result<(), Trouble> {
+    async fn beat(&self, index: u32) -> Result<(), CommandError> {
         let seen = self.look().await?;
         let alive = format!("alive:{index}");
         self.set(&alive, &seen.server_us.to_string()).await
@@ -163,7 +167,7 @@ impl Barrier {
     pub async fn join(
         target: &str,
         prefix: &str,
-        share: Share,
+        share: GeneratorShare,
         plan: &str,
         patience: Duration,
     ) -> Result<Barrier, BarrierError> {
@@ -172,7 +176,7 @@ impl Barrier {
         let key = format!("{prefix}parts");
         let at = Arc::new(BarrierHash { links, key });
         let settled = at.settle("plan", plan).await?;
-        let Share { index, of } = share;
+        let GeneratorShare { index, of } = share;
         if settled != plan {
             return Err(BarrierError::OtherPlan(format!(
                 "part {index} of {of} was started with another plan than the parts that are there: {}; give all parts the same flags, \
@@ -224,7 +228,7 @@ impl Barrier {
     /// # Errors
     /// Parts that did not come, by their numbers; the others have gone on without this one; a server that does not answer.
     pub async fn meet(&self, step: u64) -> Result<Duration, BarrierError> {
-        let Share { index, of } = self.share;
+        let GeneratorShare { index, of } = self.share;
         let at = format!("at:{index}");
         self.at.set(&at, &step.to_string()).await?;
         let go = format!("go:{step}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use results::history::{Entry, Event, Line};
 
 use crate::{
-    links::{Links, Trouble},
+    links::{CommandError, Links},
     monotonic,
     subject::SubjectError,
 };
@@ -27,7 +27,7 @@ impl Links {
         &self,
         key: &str,
         now: impl Fn() -> T,
-    ) -> Result<ServerTime<T>, Trouble> {
+    ) -> Result<ServerTime<T>, CommandError> {
         let time = redis::cmd("TIME");
         let sent = now();
         let (s, us): (u64, u64) = self.query(key, &time).await?;

@@ -9,16 +9,16 @@ pub use barrier::{Barrier, BarrierError};
 
 /// Which clients and tasks run here: those whose number, from 0, is `index` modulo `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct GeneratorShare {
     /// The number of this generator, 0 to `of` − 1.
     pub index: u32,
     /// How many generators there are, 1 or more.
     pub of: u32,
 }
 
-impl Share {
+impl GeneratorShare {
     /// Everything runs here.
-    pub const WHOLE: Share = Share { index: 0, of: 1 };
+    pub const WHOLE: GeneratorShare = GeneratorShare { index: 0, of: 1 };
 
     /// How many of `all` run here.
     pub fn count(self, all: u32) -> u32 {
@@ -36,9 +36,9 @@ impl Share {
     }
 }
 
-impl Default for Share {
+impl Default for GeneratorShare {
     fn default() -> Self {
-        Share::WHOLE
+        GeneratorShare::WHOLE
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn shares_are_disjoint_and_complete() {
         for (all, of) in [(16, 4), (7, 3), (3, 3), (5, 1), (2, 4)] {
-            let shares = (0..of).map(|index| Share { index, of });
+            let shares = (0..of).map(|index| GeneratorShare { index, of });
             let mut numbers: Vec<u32> = shares
                 .flat_map(|share| (0..share.count(all)).map(move |own| share.number(own)))
                 .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use results::open_loop::Wait;
+use results::open_loop::OpenLoopCall;
 
 /// Everybody who was due, on the sink's clock.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Callers {
     waiting: BTreeSet<u64>,
     /// When the caller was due whose call it is, by the call's number.
     calls: HashMap<u64, u64>,
-    answered: Vec<Wait>,
+    answered: Vec<OpenLoopCall>,
     /// When the load was stopped.
     ended_ns: Option<u64>,
 }
@@ -32,7 +32,7 @@ impl Callers {
             return;
         };
         self.waiting.remove(&due_ns);
-        self.answered.push(Wait {
+        self.answered.push(OpenLoopCall {
             due_ns,
             waited_ns: at_ns.saturating_sub(due_ns),
             granted,
@@ -44,10 +44,10 @@ impl Callers {
     }
 
     /// All who were due before the load ended; one that has no answer waited at least until then.
-    pub(super) fn waits(&self) -> Vec<Wait> {
+    pub(super) fn waits(&self) -> Vec<OpenLoopCall> {
         let end_ns = self.ended_ns.unwrap_or(0);
         let unanswered = self.waiting.iter().filter(|due_ns| **due_ns < end_ns);
-        let unanswered = unanswered.map(|due_ns| Wait {
+        let unanswered = unanswered.map(|due_ns| OpenLoopCall {
             due_ns: *due_ns,
             waited_ns: end_ns - due_ns,
             granted: false,
@@ -73,7 +73,7 @@ mod tests {
         callers.answer(2, 60, false);
         callers.answer(9, 60, true);
         callers.end(90);
-        let wait = |due_ns, waited_ns, granted| Wait {
+        let wait = |due_ns, waited_ns, granted| OpenLoopCall {
             due_ns,
             waited_ns,
             granted,

@@ -27,7 +27,7 @@ pub struct RunningClient {
 
 /// What is to be said of a client that has finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Finished {
+pub struct ClientReport {
     /// Tasks that did not end in time.
     pub late: Option<String>,
     /// How its process had ended before it was closed: the line that broke the protocol, and the end of its log.
@@ -128,7 +128,7 @@ impl RunningClient {
     }
 
     /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an orderly way.
-    pub async fn finish(self) -> Finished {
+    pub async fn finish(self) -> ClientReport {
         let wait = self.history.record.shared.load.wait.unwrap_or_default();
         let end = tokio::time::Instant::now() + wait + END_WITHIN;
         let mut late = 0;
@@ -145,7 +145,7 @@ impl RunningClient {
         self.history.way.all_arrived().await;
         let strays = self.history.strays();
         let processes = self.client.processes().cloned();
-        let mut finished = Finished {
+        let mut finished = ClientReport {
             late: (late > 0).then(|| {
                 format!(
                     "{late} tasks of {name} did not end within {:?} after the load",

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use results::open_loop::Wait;
+use results::open_loop::OpenLoopCall;
 use tokio::sync::watch;
 
 use crate::load::LoadState;
@@ -22,7 +22,7 @@ pub use crate::load::{Load, Owners, Protects};
 use crate::sink::Sink;
 use crate::subject::Connected;
 
-pub use client::{Finished, RunningClient};
+pub use client::{ClientReport, RunningClient};
 
 /// How long a herd waits for members whose process is stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ impl LoadRun {
 
     /// In an open loop, how long each caller waited from the moment at which it was due, on the sink's clock, so that a lock that stalls cannot
     /// hide the calls it kept from being made (coordinated omission). To be asked for after the load; empty in a closed loop.
-    pub fn waits(&self) -> Vec<Wait> {
+    pub fn waits(&self) -> Vec<OpenLoopCall> {
         self.record.callers().waits()
     }
 

@@ -24,7 +24,7 @@ use crate::{
     per_thread::PerThread,
     stats::histogram::{add, add_coarse, as_pairs, histogram},
     subject::{AcquireEnd, ReleaseEnd},
-    workload::{Asks, Rhythm},
+    workload::{CycleShape, Rhythm},
 };
 
 /// Share of the lease that is not trusted, as in the contract's definition.
@@ -55,7 +55,7 @@ impl Default for OfferedLoad {
 
 /// What the tasks of a round have done so far. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
 pub(super) struct Figures {
-    asks: Asks,
+    asks: CycleShape,
     lease: Option<Duration>,
     /// Whether renewals are of interest.
     listens: bool,
@@ -76,7 +76,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(shared: &LoadState, asks: Asks, clients: usize) -> Arc<Self> {
+    pub(super) fn new(shared: &LoadState, asks: CycleShape, clients: usize) -> Arc<Self> {
         let load = &shared.load;
         Arc::new(Figures {
             asks,
@@ -129,7 +129,7 @@ impl Figures {
 
     /// The most holds that lasted at once; `None` where a lock has one holder.
     pub(super) fn most_inside(&self) -> Option<u64> {
-        (self.asks != Asks::One).then(|| self.most_inside.load(Relaxed))
+        (self.asks != CycleShape::One).then(|| self.most_inside.load(Relaxed))
     }
 
     pub(super) fn total_cycles(&self) -> u64 {
@@ -157,7 +157,7 @@ impl Figures {
     }
 
     fn is_read(&self, asked: &CycleRequest) -> bool {
-        matches!(self.asks, Asks::Sides { .. }) && &*asked.kind == "read"
+        matches!(self.asks, CycleShape::Sides { .. }) && &*asked.kind == "read"
     }
 
     /// When a hold ended that was given back then: by contract it may have been before. A renewed one does not end by itself.
@@ -220,7 +220,7 @@ impl Figures {
     }
 
     fn left(&self) {
-        if self.asks != Asks::One {
+        if self.asks != CycleShape::One {
             self.inside.fetch_sub(1, Relaxed);
         }
     }
@@ -255,7 +255,7 @@ impl Sink for Figures {
         if raise(&state.open, 1) == 1 {
             state.holding_since.store(granted_ns, Release);
         }
-        if self.asks != Asks::One {
+        if self.asks != CycleShape::One {
             let inside = self.inside.fetch_add(1, Relaxed) + 1;
             self.most_inside.fetch_max(inside, Relaxed);
         }
@@ -272,7 +272,7 @@ impl Sink for Figures {
         }
         let service_ns = granted_ns - called_ns;
         samples.add(LoadTiming::Acquire, service_ns);
-        if matches!(self.asks, Asks::Sides { .. }) {
+        if matches!(self.asks, CycleShape::Sides { .. }) {
             let side = match self.is_read(&held.asked) {
                 true => LoadTiming::Read,
                 false => LoadTiming::Write,

@@ -13,9 +13,9 @@ use nix::time::{ClockId, clock_gettime};
 use super::{figures::Figures, ledger::Ledger, look};
 use crate::{
     load::{self, Load, LoadState, SharedClient, Task},
-    parts::Share,
+    parts::GeneratorShare,
     subject::{AcquireEnd, AcquireRequest, Caller, LockClient, ReleaseEnd},
-    workload::{Asks, Rhythm},
+    workload::{CycleShape, Rhythm},
 };
 
 /// Processor time that is spent on it, after as much again that does not count.
@@ -69,7 +69,7 @@ impl Caller for GrantAllCaller {
 }
 
 /// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the machine does not say.
-pub(super) fn cpu_us(load: &Load, asks: Asks, clients: &[SharedClient]) -> Option<f64> {
+pub(super) fn cpu_us(load: &Load, asks: CycleShape, clients: &[SharedClient]) -> Option<f64> {
     let rhythm = load.workload.rhythm;
     if !matches!(rhythm, Rhythm::Cycles | Rhythm::Chain | Rhythm::Herd) {
         return None;
@@ -79,7 +79,7 @@ pub(super) fn cpu_us(load: &Load, asks: Asks, clients: &[SharedClient]) -> Optio
     let has_callers = with_callers && measured.all(|client| load.caller(&***client).is_some());
     let load = Load {
         tasks: load.tasks.min(MOST_TASKS),
-        share: Share::WHOLE,
+        share: GeneratorShare::WHOLE,
         hold: (Duration::ZERO, Duration::ZERO),
         think: (Duration::ZERO, Duration::ZERO),
         pace: None,
@@ -145,10 +145,11 @@ mod tests {
         for has_callers in [true, false] {
             let client: SharedClient = Arc::new(Box::new(GrantAllClient { has_callers }));
             for name in ["uncontended", "chain", "zipf"] {
-                let us = cpu_us(&load(name), Asks::One, std::slice::from_ref(&client)).unwrap();
+                let us =
+                    cpu_us(&load(name), CycleShape::One, std::slice::from_ref(&client)).unwrap();
                 assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
             }
-            assert_eq!(cpu_us(&load("renewal"), Asks::One, &[client]), None);
+            assert_eq!(cpu_us(&load("renewal"), CycleShape::One, &[client]), None);
         }
     }
 }

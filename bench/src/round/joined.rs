@@ -1,6 +1,6 @@
 //! Rounds of several generators that were made at the same time, as one round.
 
-use super::{Round, Spent, ledger::HandoffCounts};
+use super::{ResourceUse, Round, ledger::HandoffCounts};
 
 impl Round {
     /// Leaves out what one generator alone cannot know of locks that others take too: who had them in between.
@@ -15,7 +15,7 @@ impl Round {
 
     /// Leaves out what the servers spent: they served the other generators too.
     pub(crate) fn forget_servers(&mut self) {
-        self.spent = Spent {
+        self.spent = ResourceUse {
             server_calls: None,
             server_cpu_us: None,
             server_bytes: None,
@@ -52,8 +52,8 @@ impl Round {
     }
 }
 
-impl Spent {
-    fn join(&mut self, other: &Spent, cycles: u64, more: u64) {
+impl ResourceUse {
+    fn join(&mut self, other: &ResourceUse, cycles: u64, more: u64) {
         let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
         self.cycles += other.cycles;
         self.cycles_at_servers += other.cycles_at_servers;

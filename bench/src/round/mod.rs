@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    inside::{Counts, LoadReport},
+    driver_loop::{Counts, LoadReport},
     load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task},
     parts::{Barrier, BarrierError},
     server_stats::{ServerCounts, ServerWatch},
     stats::histogram::fill,
     subject::ClientEvent,
-    workload::Asks,
+    workload::CycleShape,
 };
 use figures::Figures;
 pub(crate) use figures::OfferedLoad;
@@ -67,7 +67,7 @@ pub(crate) struct Round {
     /// Grants whose holds were still open at the end of the window.
     pub(crate) judge: Judge,
     pub(crate) little: Little,
-    pub(crate) spent: Spent,
+    pub(crate) spent: ResourceUse,
     pub(crate) disturbance: Disturbance,
     /// How far from the moment that generators had agreed on it may have begun; nought of one alone.
     pub(crate) apart: Duration,
@@ -87,7 +87,11 @@ impl Round {
     }
 
     /// A round as the driver that ran it says; what it does not say is left out.
-    pub(crate) fn reported(report: &LoadReport, spent: Spent, disturbance: Disturbance) -> Round {
+    pub(crate) fn reported(
+        report: &LoadReport,
+        spent: ResourceUse,
+        disturbance: Disturbance,
+    ) -> Round {
         let mut samples = Samples::new();
         for (what, counts) in [
             (LoadTiming::Acquire, &report.acquire),
@@ -144,7 +148,7 @@ impl Round {
 
 /// What was used in the window; `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Spent {
+pub(crate) struct ResourceUse {
     /// Cycles between the readings of the clients' counters, which lie a little outside the window.
     pub(crate) cycles: u64,
     /// Cycles between the readings of the servers' counters.
@@ -162,17 +166,17 @@ pub(crate) struct Spent {
     pub(crate) client_memory: Option<f64>,
 }
 
-impl Spent {
+impl ResourceUse {
     /// What servers spent between two readings; the rest is not known.
     pub(crate) fn of_servers(before: Option<&ServerCounts>, after: Option<&ServerCounts>) -> Self {
         let more = |what: &dyn Fn(&ServerCounts) -> Option<f64>| {
             Some(what(after?)? - what(before?)?).filter(|d| *d >= 0.0)
         };
-        Spent {
+        ResourceUse {
             server_calls: more(&|c| c.calls.map(|n| n as f64)),
             server_cpu_us: more(&|c| Some(c.cpu_us)),
             server_bytes: more(&|c| c.bytes.map(|n| n as f64)),
-            ..Spent::default()
+            ..ResourceUse::default()
         }
     }
 }
@@ -180,7 +184,7 @@ impl Spent {
 /// What a round needs beside its clients.
 pub(crate) struct Plan {
     pub(crate) load: Load,
-    pub(crate) asks: Asks,
+    pub(crate) asks: CycleShape,
     pub(crate) connector: Connector,
     /// Time before the window, which does not count.
     pub(crate) warmup: Duration,
@@ -500,15 +504,15 @@ fn collect(
     round
 }
 
-fn spent(before: &Snapshot, after: &Snapshot) -> Spent {
+fn spent(before: &Snapshot, after: &Snapshot) -> ResourceUse {
     let more = |what: &dyn Fn(&Snapshot) -> Option<f64>| {
         Some(what(after)? - what(before)?).filter(|d| *d >= 0.0)
     };
-    Spent {
+    ResourceUse {
         cycles: after.cycles - before.cycles,
         cycles_at_servers: after.cycles_at_servers - before.cycles_at_servers,
         commands: more(&|s| s.commands.map(|n| n as f64)),
         client_cpu_us: more(&|s| s.client_cpu_us),
-        ..Spent::of_servers(before.servers.as_ref(), after.servers.as_ref())
+        ..ResourceUse::of_servers(before.servers.as_ref(), after.servers.as_ref())
     }
 }

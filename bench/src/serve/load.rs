@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    inside::{LoadReport, LoadRequest},
+    driver_loop::{LoadReport, LoadRequest},
     load::{Connector, Load, LoadTiming, SharedClient},
     round::{self, Clients},
     stats::histogram::{merge, pairs},
     subject::{ConnectTo, Subject, is_shared},
-    workload::{self, Asks},
+    workload::{self, CycleShape},
 };
 
 /// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call waits for ever.
@@ -37,7 +37,7 @@ pub(super) async fn run(
             seed: connect.seed,
             tasks: asked.tasks,
             locks: (0..asked.locks).map(|n| format!("{own}{n}")).collect(),
-            mix: Asks::One.mix(&kind),
+            mix: CycleShape::One.mix(&kind),
             together: 1,
             lease: asked.lease,
             wait: Some(WAIT),
@@ -45,7 +45,7 @@ pub(super) async fn run(
             think: (asked.think, asked.think),
             ..Load::default()
         },
-        asks: Asks::One,
+        asks: CycleShape::One,
         connector: Connector::new(subject, connect),
         warmup: asked.warmup,
         duration: asked.measure,

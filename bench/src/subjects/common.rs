@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
 use crate::{
-    links::{Links, Trouble, cmd},
+    links::{CommandError, Links, cmd},
     per_thread::PerThread,
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
@@ -37,26 +37,26 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// What a client holds, by the number of the grant; its name is `g` and the number.
 ///
 /// A grant lies in the part of the thread that got it, and its number says in which.
-pub(super) struct Grants<T>(PerThread<Numbered<T>, PARTS>);
+pub(super) struct Grants<T>(PerThread<GrantTable<T>, PARTS>);
 
 /// More than a machine for measurements has threads at work; more share.
 pub(super) const PARTS: usize = 16;
 
-struct Numbered<T> {
+struct GrantTable<T> {
     given: u64,
     held: HashMap<u64, T>,
 }
 
-impl<T> Numbered<T> {
+impl<T> GrantTable<T> {
     fn number(&mut self, here: usize) -> u64 {
         self.given += 1;
         self.given * PARTS as u64 + here as u64
     }
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for GrantTable<T> {
     fn default() -> Self {
-        Numbered {
+        GrantTable {
             given: 0,
             held: HashMap::new(),
         }
@@ -96,7 +96,7 @@ impl<T> Grants<T> {
         held.ok_or_else(|| no_grant(grant))
     }
 
-    fn part(&self, number: u64) -> MutexGuard<'_, Numbered<T>> {
+    fn part(&self, number: u64) -> MutexGuard<'_, GrantTable<T>> {
         self.0.part(number as usize % PARTS)
     }
 }
@@ -174,11 +174,11 @@ pub(super) struct ByHand {
     /// Says that a grant waits for replicas where that is asked of it.
     pub(super) says_durable: bool,
     /// Makes a client.
-    pub(super) client: Box<dyn Fn(Own) -> Box<dyn LockClient> + Send + Sync>,
+    pub(super) client: Box<dyn Fn(LockClientParts) -> Box<dyn LockClient> + Send + Sync>,
 }
 
 /// What each client of such a lock has for itself.
-pub(super) struct Own {
+pub(super) struct LockClientParts {
     pub(super) links: Links,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
     /// Its name in the history.
@@ -248,7 +248,7 @@ impl Subject for ByHand {
             {
                 Ok::<Option<String>, _>(_) => {}
                 // A cluster's key may lie elsewhere; an error reply is an answer too.
-                Err(Trouble::Refused(why))
+                Err(CommandError::Refused(why))
                     if !why.contains("cannot connect") && !why.contains("cannot tell") => {}
                 Err(e) => {
                     let why = format!("{}: {e}", self.name);
@@ -258,7 +258,7 @@ impl Subject for ByHand {
         }
         let (events, receiver) = mpsc::unbounded_channel();
         let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
-        let client = (self.client)(Own {
+        let client = (self.client)(LockClientParts {
             links,
             events,
             name: to.client.clone(),

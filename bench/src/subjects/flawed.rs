@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::recipe::{
-    Enters, Extend, READERS_UNSEEN, Recipe, ReleaseStep, Renewal, SET_NX_PX, Silence, Take, Tokens,
-    Waits,
+    AcquireStep, BusyWait, EntryRule, Extend, READERS_UNSEEN, Recipe, ReleaseStep, Renewal,
+    SET_NX_PX, Silence, Tokens,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
@@ -27,7 +27,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:setnx-expire",
         about: "SETNX, then PEXPIRE 25 ms later: a client that dies in between locks everybody out for ever",
-        take: Take::SetNxThenExpire(Duration::from_millis(25)),
+        take: AcquireStep::SetNxThenExpire(Duration::from_millis(25)),
         ..SET_NX_PX
     },
     // A holder paused past its lease wakes up, extends the new holder's key and takes that for its own success.
@@ -41,7 +41,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:steal",
         about: "answers a busy lock with a plain SET: every caller gets it",
-        take: Take::Steal,
+        take: AcquireStep::Steal,
         ..SET_NX_PX
     },
     // The server's clock has run since the request reached it. With slow replies the holder trusts a lease that is over.
@@ -82,13 +82,13 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:lease-too-short",
         about: "asks the server for a quarter of the lease that its caller asked for",
-        take: Take::ShortLease(4),
+        take: AcquireStep::ShortLease(4),
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:wait-ignored",
         about: "waits for one replica by WAIT and does not look how many have it",
-        take: Take::ThenWait,
+        take: AcquireStep::ThenWait,
         ..SET_NX_PX
     },
     // A clock that is set back makes the next renewal come too late by as much.
@@ -102,35 +102,35 @@ pub(super) static BROKEN: &[Recipe] = &[
         name: "broken:reentrant-releases-at-once",
         about: "a re-entrant lock whose inner release frees it while the outer hold goes on",
         kinds: &["reentrant"],
-        enters: Enters::OwnerOnce,
+        enters: EntryRule::OwnerOnce,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:reentrant-per-client",
         about: "a re-entrant lock that takes all tasks of a client for one owner",
         kinds: &["reentrant"],
-        enters: Enters::Client,
+        enters: EntryRule::Client,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:non-reentrant-enters-again",
         about: "a lock that is said not to be re-entrant and lets its holder in once more",
         kinds: &["non-reentrant"],
-        enters: Enters::Owner,
+        enters: EntryRule::Owner,
         ..SET_NX_PX
     },
     Recipe {
         name: "broken:spin-remembers-busy",
         about: "a spinning lock that remembers for five seconds that it found the lock busy, and does not look again",
         kinds: &["spin"],
-        waits: Waits::Remembering(Duration::from_secs(5)),
+        waits: BusyWait::Remembering(Duration::from_secs(5)),
         ..SET_NX_PX
     },
     // A holder that dies notifies nobody, and a message can get lost: a waiter that waits for nothing else waits for ever.
     Recipe {
         name: "broken:waits-for-word-only",
         about: "a waiter asks again only when it is notified of a release, not when the lease ends",
-        waits: Waits::WhenNotifiedOnly,
+        waits: BusyWait::WhenNotifiedOnly,
         ..SET_NX_PX
     },
     Recipe {
@@ -143,7 +143,7 @@ pub(super) static BROKEN: &[Recipe] = &[
         name: "broken:fair-without-order",
         about: "is said to be fair, and once found busy looks again only after a second: newcomers are first",
         kinds: &["fair"],
-        waits: Waits::Every(Duration::from_secs(1)),
+        waits: BusyWait::Every(Duration::from_secs(1)),
         ..SET_NX_PX
     },
     // The way many draw unique numbers. Unique they are; in the order of the holds they are not.
@@ -215,7 +215,7 @@ pub(super) static BROKEN: &[Recipe] = &[
         name: "broken:line-keeps-the-dead",
         about: "a fair lock with a line on the server, out of which a waiter that died is never taken",
         kinds: &["fair"],
-        waits: Waits::InLine,
+        waits: BusyWait::InLine,
         ..SET_NX_PX
     },
     // The caller's task is gone, and what it began takes the lock for nobody and keeps it for ever.

@@ -3,10 +3,10 @@
 #[macro_use]
 mod common;
 mod baselines;
+mod broken_counts;
 mod engine;
 mod flawed;
 mod library_hold;
-mod many;
 mod mixed;
 mod naive;
 mod peers;
@@ -19,7 +19,7 @@ use std::{iter, sync::Arc};
 pub(crate) use baselines::topologies;
 pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
 pub use mixed::{Mixed, turn};
-use results::nearest;
+use results::spelling;
 
 use crate::{
     exec::ExecSubject,
@@ -38,7 +38,7 @@ fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
         .chain(baselines::subjects())
         .chain(iter::once_with(peers::subjects).flatten())
         .chain(flawed::BROKEN.iter().map(naive::subject))
-        .chain(many::subjects())
+        .chain(broken_counts::subjects())
         .chain(quorum::BROKEN.iter().map(quorum::subject))
         .chain(baselines::broken())
 }
@@ -64,7 +64,7 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     fn tail(name: &str) -> &str {
         name.split_once(':').map_or(name, |(_, tail)| tail)
     }
-    let near = nearest::word(name, names.clone().flat_map(|name| [name, tail(name)]));
+    let near = spelling::word(name, names.clone().flat_map(|name| [name, tail(name)]));
     let meant = names.find(|name| near == Some(name) || near == Some(tail(name)));
     Err(usage!(
         "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",

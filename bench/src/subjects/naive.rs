@@ -15,12 +15,12 @@ use async_trait::async_trait;
 
 use super::{
     common::{ByHand, Grants, only_lock, try_again},
-    recipe::{Enters, READERS_UNSEEN, Recipe, Silence, Take, Tokens, Waits},
+    recipe::{AcquireStep, BusyWait, EntryRule, READERS_UNSEEN, Recipe, Silence, Tokens},
     steps::Steps,
 };
 use crate::{
     abilities::Abilities,
-    links::{Trouble, cmd},
+    links::{CommandError, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         kinds: recipe.kinds,
         masters: false,
         resolves_once: recipe.resolves_once,
-        says_durable: recipe.take == Take::ThenWait,
+        says_durable: recipe.take == AcquireStep::ThenWait,
         client: Box::new(move |own| {
             Box::new(NaiveClient {
                 steps: Arc::new(Steps::new(recipe, own)),
@@ -131,9 +131,11 @@ impl NaiveClient {
     /// Whose hold it is: the part of the client that may enter again; `None` where nobody may.
     fn who(&self, request: &AcquireRequest<'_>) -> Option<String> {
         match self.recipe().enters {
-            Enters::Nobody => None,
-            Enters::Client => Some(String::new()),
-            Enters::Owner | Enters::OwnerOnce => request.reenters.then(|| request.owner.to_owned()),
+            EntryRule::Nobody => None,
+            EntryRule::Client => Some(String::new()),
+            EntryRule::Owner | EntryRule::OwnerOnce => {
+                request.reenters.then(|| request.owner.to_owned())
+            }
         }
     }
 
@@ -152,9 +154,9 @@ impl NaiveClient {
         value: &str,
         lease: Duration,
         wait: Option<Duration>,
-    ) -> Result<Option<Instant>, Trouble> {
+    ) -> Result<Option<Instant>, CommandError> {
         let called = Instant::now();
-        if self.recipe().take == Take::Token {
+        if self.recipe().take == AcquireStep::Token {
             // A century is without bound.
             let century = Duration::from_secs(3_153_600_000);
             return self.steps.pop_token(key, wait.unwrap_or(century)).await;
@@ -179,17 +181,17 @@ impl NaiveClient {
                 if taken.is_some() {
                     return Ok(taken);
                 }
-                if let Waits::Remembering(so_long) = self.recipe().waits {
+                if let BusyWait::Remembering(so_long) = self.recipe().waits {
                     let mut busy = self.busy_until.lock().expect("no panic");
                     busy.insert(key.to_owned(), Instant::now() + so_long);
                 }
             }
             let pause = match self.recipe().waits {
-                Waits::Every(pause) => self.steps.own.jitter.about(pause),
+                BusyWait::Every(pause) => self.steps.own.jitter.about(pause),
                 _ => self.steps.own.jitter.pause(),
             };
             if !try_again(called, wait, pause).await {
-                if self.recipe().waits == Waits::InLine {
+                if self.recipe().waits == BusyWait::InLine {
                     self.leave_line(key, value).await?;
                 }
                 return Ok(None);
@@ -198,7 +200,7 @@ impl NaiveClient {
     }
 
     /// Leaves the line of a lock, served or not.
-    async fn leave_line(&self, key: &str, value: &str) -> Result<i64, Trouble> {
+    async fn leave_line(&self, key: &str, value: &str) -> Result<i64, CommandError> {
         let leave = cmd(&["LREM", &line_key(key), "1", value]);
         self.steps.own.links.query(key, &leave).await
     }
@@ -209,10 +211,10 @@ impl NaiveClient {
         key: &str,
         value: &str,
         heard: &mut Option<i64>,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, CommandError> {
         match self.recipe().waits {
-            Waits::Polling | Waits::Every(_) => Ok(true),
-            Waits::InLine => {
+            BusyWait::Polling | BusyWait::Every(_) => Ok(true),
+            BusyWait::InLine => {
                 let line = line_key(key);
                 if heard.is_none() {
                     let join = cmd(&["RPUSH", &line, value]);
@@ -222,11 +224,11 @@ impl NaiveClient {
                 let first: Option<String> = self.steps.own.links.query(key, &first).await?;
                 Ok(first.as_deref() == Some(value))
             }
-            Waits::Remembering(_) => {
+            BusyWait::Remembering(_) => {
                 let busy = self.busy_until.lock().expect("no panic");
                 Ok(busy.get(key).is_none_or(|until| Instant::now() >= *until))
             }
-            Waits::WhenNotifiedOnly => {
+            BusyWait::WhenNotifiedOnly => {
                 let get = cmd(&["GET", &released_key(key)]);
                 let now: Option<i64> = self.steps.own.links.query(key, &get).await?;
                 let now = now.unwrap_or(0);
@@ -236,7 +238,7 @@ impl NaiveClient {
         }
     }
 
-    async fn token(&self, key: &str, number: u64) -> Result<Option<u64>, Trouble> {
+    async fn token(&self, key: &str, number: u64) -> Result<Option<u64>, CommandError> {
         match self.recipe().tokens {
             Tokens::None => Ok(None),
             Tokens::Batches(size) => {
@@ -349,7 +351,7 @@ impl LockClient for NaiveClient {
             Err(end) => return end,
         };
         let left = held.depth.fetch_sub(1, Ordering::Relaxed) - 1;
-        if left > 0 && self.recipe().enters != Enters::OwnerOnce {
+        if left > 0 && self.recipe().enters != EntryRule::OwnerOnce {
             return ReleaseEnd::Ok;
         }
         held.stop_renewals();
@@ -357,12 +359,12 @@ impl LockClient for NaiveClient {
             let place = (held.key.clone(), who.clone());
             self.entered.lock().expect("no panic").remove(&place);
         }
-        if self.recipe().waits == Waits::InLine {
+        if self.recipe().waits == BusyWait::InLine {
             // What this does not remove stays for ever: that is what is wrong with this line.
             let _ = self.leave_line(&held.key, &held.value).await;
         }
         let given = self.steps.give(&held.key, &held.value).await;
-        if self.recipe().waits == Waits::WhenNotifiedOnly && given.is_ok() {
+        if self.recipe().waits == BusyWait::WhenNotifiedOnly && given.is_ok() {
             let notify = cmd(&["INCR", &released_key(&held.key)]);
             // A waiter that misses the message goes on waiting: that is what is wrong with it.
             let _ = self.steps.own.links.query::<i64>(&held.key, &notify).await;
@@ -390,7 +392,7 @@ impl LockClient for NaiveClient {
     }
 
     fn abilities(&self) -> Abilities {
-        let durable = self.recipe().take == Take::ThenWait;
+        let durable = self.recipe().take == AcquireStep::ThenWait;
         Abilities {
             features: Some(Vec::from_iter(durable.then(|| "durability".to_owned()))),
             ..Abilities::default()
@@ -407,7 +409,7 @@ impl LockClient for NaiveClient {
     }
 }
 
-pub(super) fn release_end(done: Result<bool, Trouble>) -> ReleaseEnd {
+pub(super) fn release_end(done: Result<bool, CommandError>) -> ReleaseEnd {
     match done {
         Ok(true) => ReleaseEnd::Ok,
         Ok(false) => ReleaseEnd::NotHeld,

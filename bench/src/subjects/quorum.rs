@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::{
-    common::{ByHand, Grants, Own, only_lock, try_again},
+    common::{ByHand, Grants, LockClientParts, only_lock, try_again},
     steps::COMPARE_DELETE,
 };
 use crate::{
-    links::{Trouble, cmd},
+    links::{CommandError, cmd},
     protocol::whole_ms,
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
@@ -121,7 +121,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
 
 struct QuorumClient {
     recipe: &'static Recipe,
-    own: Own,
+    own: LockClientParts,
     /// The master with which a hoarder begins: names that differ in their number begin at different ones.
     first: usize,
     /// The key of each grant and the value in it.
@@ -139,7 +139,7 @@ impl QuorumClient {
     }
 
     /// Every master's answer; a hoarder asks one after the other, from its own first on.
-    async fn ask_all(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, Trouble>> {
+    async fn ask_all(&self, set: &redis::Cmd) -> Vec<Result<Option<String>, CommandError>> {
         let endpoints = self.own.links.endpoints();
         if !self.recipe.hoards {
             return join_all(endpoints.iter().map(|at| self.own.links.ask(at, set))).await;
@@ -187,7 +187,7 @@ impl LockClient for QuorumClient {
                 set.arg("GET");
             }
             let answers = self.ask_all(&set).await;
-            let votes = |answer: &&Result<Option<String>, Trouble>| match answer {
+            let votes = |answer: &&Result<Option<String>, CommandError>| match answer {
                 Ok(before) if self.recipe.counts_names => {
                     before.as_ref().is_none_or(|it| *it == value)
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How the key is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Take {
+pub(super) enum AcquireStep {
     /// `SET key value NX PX lease`: one step.
     SetNxPx,
     /// `SETNX`, then `PEXPIRE`, so long apart.
@@ -88,7 +88,7 @@ impl Renewal {
 
 /// Who may enter a lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Enters {
+pub(super) enum EntryRule {
     /// Nobody.
     Nobody,
     /// The owner that holds it, as often as it likes; the last release gives it back.
@@ -101,7 +101,7 @@ pub(super) enum Enters {
 
 /// How a busy lock is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum BusyWait {
     /// It is asked for again each 1 to 3 ms.
     Polling,
     /// It is asked for again so often, with a tenth of it as jitter.
@@ -148,14 +148,14 @@ pub(super) struct Recipe {
     pub(super) about: &'static str,
     /// Kinds of lock that it says it is, its default first.
     pub(super) kinds: &'static [&'static str],
-    pub(super) take: Take,
+    pub(super) take: AcquireStep,
     pub(super) give: ReleaseStep,
     pub(super) extend: Extend,
     pub(super) renewal: Renewal,
     /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not when the command was sent.
     pub(super) from_reply: bool,
-    pub(super) enters: Enters,
-    pub(super) waits: Waits,
+    pub(super) enters: EntryRule,
+    pub(super) waits: BusyWait,
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
     /// An acquire that its caller gives up goes on by itself, takes the lock for nobody, and renews it where it is renewed.
@@ -171,13 +171,13 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     name: "baseline:set-nx-px",
     about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
     kinds: &["plain"],
-    take: Take::SetNxPx,
+    take: AcquireStep::SetNxPx,
     give: ReleaseStep::CompareAndDelete,
     extend: Extend::CompareAndExpire,
     renewal: Renewal::Thirds,
     from_reply: false,
-    enters: Enters::Nobody,
-    waits: Waits::Polling,
+    enters: EntryRule::Nobody,
+    waits: BusyWait::Polling,
     tokens: Tokens::None,
     silence: Silence::Unknown,
     goes_on: false,
@@ -191,38 +191,38 @@ pub(super) static BASELINES: &[Recipe] = &[
     Recipe {
         name: "baseline:setnx-expire",
         about: "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps",
-        take: Take::SetNxThenExpire(Duration::ZERO),
+        take: AcquireStep::SetNxThenExpire(Duration::ZERO),
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:poll-1ms",
         about: "as baseline:set-nx-px, asked again each millisecond",
-        waits: Waits::Every(Duration::from_millis(1)),
+        waits: BusyWait::Every(Duration::from_millis(1)),
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:poll-10ms",
         about: "as baseline:set-nx-px, asked again each 10 ms",
-        waits: Waits::Every(Duration::from_millis(10)),
+        waits: BusyWait::Every(Duration::from_millis(10)),
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:poll-100ms",
         about: "as baseline:set-nx-px, asked again each 100 ms",
-        waits: Waits::Every(Duration::from_millis(100)),
+        waits: BusyWait::Every(Duration::from_millis(100)),
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:watch-multi",
         about: "WATCH, a look and a transaction instead of SET NX and scripts, a connection for each try; polled each 1 to 3 ms",
-        take: Take::Watch,
+        take: AcquireStep::Watch,
         give: ReleaseStep::Watch,
         ..SET_NX_PX
     },
     Recipe {
         name: "baseline:blpop",
         about: "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever",
-        take: Take::Token,
+        take: AcquireStep::Token,
         give: ReleaseStep::Token,
         extend: Extend::Nothing,
         renewal: Renewal::Never,
@@ -231,7 +231,7 @@ pub(super) static BASELINES: &[Recipe] = &[
     Recipe {
         name: "baseline:raw-scripts",
         about: "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library",
-        take: Take::Script,
+        take: AcquireStep::Script,
         give: ReleaseStep::Script,
         extend: Extend::Script,
         ..SET_NX_PX

@@ -12,11 +12,11 @@ use std::{
 use redis::Cmd;
 
 use super::{
-    common::Own,
-    recipe::{CLAIMED, Extend, Recipe, ReleaseStep, Renewal, Take},
+    common::LockClientParts,
+    recipe::{AcquireStep, CLAIMED, Extend, Recipe, ReleaseStep, Renewal},
 };
 use crate::{
-    links::{Script, Trouble, cmd},
+    links::{CommandError, Script, cmd},
     protocol::whole_ms,
     subject::ClientEvent,
 };
@@ -52,7 +52,7 @@ fn token_key(key: &str) -> String {
 /// What a client has for itself, and what it does on its connections.
 pub(super) struct Steps {
     pub(super) recipe: &'static Recipe,
-    pub(super) own: Own,
+    pub(super) own: LockClientParts,
     /// Locks whose token is known to have been made.
     made: Mutex<BTreeSet<String>>,
     /// A command has failed, in a recipe that renews nothing from then on.
@@ -60,7 +60,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(recipe: &'static Recipe, mut own: Own) -> Self {
+    pub(super) fn new(recipe: &'static Recipe, mut own: LockClientParts) -> Self {
         if recipe.renewal == Renewal::Claimed {
             own.lease = CLAIMED;
         }
@@ -78,20 +78,20 @@ impl Steps {
         key: &str,
         value: &str,
         lease: Duration,
-    ) -> Result<Option<Instant>, Trouble> {
+    ) -> Result<Option<Instant>, CommandError> {
         let lease = match self.recipe.take {
-            Take::ShortLease(times) => lease / times,
+            AcquireStep::ShortLease(times) => lease / times,
             _ => lease,
         };
         let px = whole_ms(lease).to_string();
         let sent = Instant::now();
         let set = cmd(&["SET", key, value, "PX", &px]);
         let taken = match self.recipe.take {
-            Take::SetNxThenExpire(gap) => {
+            AcquireStep::SetNxThenExpire(gap) => {
                 return self.take_then_expire(key, value, &px, gap).await;
             }
-            Take::Watch => self.guarded(key, None, set).await?,
-            Take::Script => {
+            AcquireStep::Watch => self.guarded(key, None, set).await?,
+            AcquireStep::Script => {
                 let args = [&px, value];
                 let left: Option<i64> = self.own.links.script(&HASH_ACQUIRE, &[key], &args).await?;
                 left.is_none()
@@ -99,12 +99,12 @@ impl Steps {
             other => {
                 let set_nx_px = cmd(&["SET", key, value, "NX", "PX", &px]);
                 let reply: Option<String> = self.own.links.query(key, &set_nx_px).await?;
-                if reply.is_none() && other == Take::Steal {
+                if reply.is_none() && other == AcquireStep::Steal {
                     let sent = Instant::now();
                     let reply: Option<String> = self.own.links.query(key, &set).await?;
                     return Ok(reply.map(|_| sent));
                 }
-                if reply.is_some() && other == Take::ThenWait {
+                if reply.is_some() && other == AcquireStep::ThenWait {
                     let wait = cmd(&["WAIT", "1", "100"]);
                     let _unread: i64 = self.own.links.query(key, &wait).await?;
                 }
@@ -121,7 +121,7 @@ impl Steps {
         value: &str,
         px: &str,
         gap: Duration,
-    ) -> Result<Option<Instant>, Trouble> {
+    ) -> Result<Option<Instant>, CommandError> {
         let set: i64 = self
             .own
             .links
@@ -139,7 +139,7 @@ impl Steps {
         // The key is taken already: whatever goes wrong now leaves it taken.
         match self.own.links.query::<i64>(key, &expire).await {
             Ok(_) => Ok(Some(sent)),
-            Err(e) => Err(Trouble::Lost(e.to_string())),
+            Err(e) => Err(CommandError::Lost(e.to_string())),
         }
     }
 
@@ -149,7 +149,7 @@ impl Steps {
         key: &str,
         expected: Option<&str>,
         change: Cmd,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, CommandError> {
         let mut alone = self.own.links.alone(key).await?;
         self.own
             .links
@@ -172,7 +172,7 @@ impl Steps {
         &self,
         key: &str,
         wait: Duration,
-    ) -> Result<Option<Instant>, Trouble> {
+    ) -> Result<Option<Instant>, CommandError> {
         let token = token_key(key);
         let known = self.made.lock().expect("no panic").contains(key);
         if !known {
@@ -211,7 +211,7 @@ impl Steps {
     }
 
     /// Whether something of ours was deleted.
-    pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, Trouble> {
+    pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, CommandError> {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
             ReleaseStep::CompareAndDelete => {
@@ -249,9 +249,9 @@ impl Steps {
         key: &str,
         value: &str,
         lease: Duration,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, CommandError> {
         let px = whole_ms(lease).to_string();
-        let compared = async || -> Result<bool, Trouble> {
+        let compared = async || -> Result<bool, CommandError> {
             let args = [value, &px];
             let extended: i64 = self
                 .own

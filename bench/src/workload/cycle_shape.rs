@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What each cycle asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub enum Asks {
+pub enum CycleShape {
     /// One lock, of the kind that the plan names, else of the subject's first.
     One,
     /// One lock to read, or, in this share of cycles (0 to 1), to write.
@@ -33,17 +33,17 @@ pub struct WorkloadOverrides {
     pub permits: Option<u32>,
 }
 
-impl Asks {
+impl CycleShape {
     /// The same with what is wished for.
     #[must_use]
-    pub fn with(self, wished: &WorkloadOverrides) -> Asks {
+    pub fn with(self, wished: &WorkloadOverrides) -> CycleShape {
         match self {
-            Asks::One => self,
-            Asks::Sides { writes } => Asks::Sides {
+            CycleShape::One => self,
+            CycleShape::Sides { writes } => CycleShape::Sides {
                 writes: wished.writes.unwrap_or(writes),
             },
-            Asks::Together(locks) => Asks::Together(wished.together.unwrap_or(locks)),
-            Asks::Permit { of } => Asks::Permit {
+            CycleShape::Together(locks) => CycleShape::Together(wished.together.unwrap_or(locks)),
+            CycleShape::Permit { of } => CycleShape::Permit {
                 of: wished.permits.unwrap_or(of),
             },
         }
@@ -52,20 +52,20 @@ impl Asks {
     /// The locks that show it, where nobody names any; empty: those that everything is measured with.
     pub fn subjects(self) -> &'static [&'static str] {
         match self {
-            Asks::One => &[],
-            Asks::Sides { .. } => &["lock-core:read"],
-            Asks::Together(_) => &["lock-core:multi"],
-            Asks::Permit { .. } => &["lock-core:semaphore", "lock-core:permits"],
+            CycleShape::One => &[],
+            CycleShape::Sides { .. } => &["lock-core:read"],
+            CycleShape::Together(_) => &["lock-core:multi"],
+            CycleShape::Permit { .. } => &["lock-core:semaphore", "lock-core:permits"],
         }
     }
 
     /// Kinds of lock that can be asked so; empty: any.
     fn kinds(self) -> &'static [&'static str] {
         match self {
-            Asks::One => &[],
-            Asks::Sides { .. } => &["read", "write"],
-            Asks::Together(_) => &["multi"],
-            Asks::Permit { .. } => &["semaphore", "permits"],
+            CycleShape::One => &[],
+            CycleShape::Sides { .. } => &["read", "write"],
+            CycleShape::Together(_) => &["multi"],
+            CycleShape::Permit { .. } => &["semaphore", "permits"],
         }
     }
 
@@ -83,7 +83,7 @@ impl Asks {
                 offered.join(", ")
             ));
         }
-        let (Some(usual), false) = (fit.first(), self == Asks::One) else {
+        let (Some(usual), false) = (fit.first(), self == CycleShape::One) else {
             return Ok(wished.to_owned());
         };
         let own = offered.first().map_or(*usual, String::as_str);
@@ -101,7 +101,7 @@ impl Asks {
     /// How many holds of one lock may last at once; `None`: it depends on who holds.
     pub(crate) fn permits(self) -> Option<u32> {
         match self {
-            Asks::Permit { of } => Some(of),
+            CycleShape::Permit { of } => Some(of),
             _ => None,
         }
     }
@@ -109,7 +109,7 @@ impl Asks {
     /// How many lock names are needed at least.
     pub fn fewest_locks(self) -> u32 {
         match self {
-            Asks::Together(locks) => locks,
+            CycleShape::Together(locks) => locks,
             _ => 1,
         }
     }
@@ -117,13 +117,15 @@ impl Asks {
     /// What rows say of it.
     pub(crate) fn words(self) -> Option<String> {
         match self {
-            Asks::One => None,
-            Asks::Sides { writes } => Some(format!("{:.4} % of the cycles write", 100.0 * writes))
-                .map(|words| words.replacen(".0000", "", 1)),
-            Asks::Together(1) => Some("1 lock at once".to_owned()),
-            Asks::Together(locks) => Some(format!("{locks} locks at once")),
-            Asks::Permit { of: 1 } => Some("1 permit".to_owned()),
-            Asks::Permit { of } => Some(format!("{of} permits")),
+            CycleShape::One => None,
+            CycleShape::Sides { writes } => {
+                Some(format!("{:.4} % of the cycles write", 100.0 * writes))
+                    .map(|words| words.replacen(".0000", "", 1))
+            }
+            CycleShape::Together(1) => Some("1 lock at once".to_owned()),
+            CycleShape::Together(locks) => Some(format!("{locks} locks at once")),
+            CycleShape::Permit { of: 1 } => Some("1 permit".to_owned()),
+            CycleShape::Permit { of } => Some(format!("{of} permits")),
         }
     }
 
@@ -131,7 +133,7 @@ impl Asks {
     pub fn mix(self, kind: &str) -> Vec<(String, u32)> {
         const WHOLE: u32 = 1_000_000;
         match self {
-            Asks::Sides { writes } => {
+            CycleShape::Sides { writes } => {
                 let writes = (writes.clamp(0.0, 1.0) * f64::from(WHOLE)).round() as u32;
                 let sides = [("read", WHOLE - writes), ("write", writes)];
                 sides.map(|(side, weight)| (side.to_owned(), weight)).into()
@@ -153,17 +155,17 @@ mod tests {
                 .map(|kind| (*kind).to_owned())
                 .collect::<Vec<_>>()
         };
-        let asks = Asks::Permit { of: 4 };
+        let asks = CycleShape::Permit { of: 4 };
         let error = asks.kind("", &offered(&["fair", "semaphore"])).unwrap_err();
         assert!(error.contains("lock-core:semaphore"), "{error}");
         assert_eq!(asks.kind("", &offered(&["permits"])).unwrap(), "permits");
         assert_eq!(asks.kind("", &[]).unwrap(), "semaphore");
-        assert_eq!(Asks::One.kind("", &offered(&["fair"])).unwrap(), "");
+        assert_eq!(CycleShape::One.kind("", &offered(&["fair"])).unwrap(), "");
     }
 
     #[test]
     fn shares_are_said_as_they_are() {
-        let words = |writes| Asks::Sides { writes }.words().unwrap();
+        let words = |writes| CycleShape::Sides { writes }.words().unwrap();
         assert_eq!(words(0.1), "10 % of the cycles write");
         assert_eq!(words(0.005), "0.5000 % of the cycles write");
     }

@@ -6,11 +6,11 @@ mod table;
 
 use std::time::Duration;
 
-use results::nearest::nearest;
+use results::spelling::nearest;
 
 use crate::subject::SubjectError;
 pub use arrivals::{Arrivals, Pace};
-pub use cycle_shape::{Asks, WorkloadOverrides};
+pub use cycle_shape::{CycleShape, WorkloadOverrides};
 pub use table::WORKLOADS;
 
 /// Which locks a task takes.
@@ -68,7 +68,7 @@ pub struct Workload {
     /// Which locks a task takes.
     pub spread: Spread,
     /// What each cycle asks for.
-    pub asks: Asks,
+    pub asks: CycleShape,
     /// Lock names, where nobody names a number; `None`: as many as tasks.
     pub locks: Option<u32>,
     /// Time between the grant and the release, where the plan names none.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Asks, LeaseOf, Rhythm, Spread, Workload};
+use super::{CycleShape, LeaseOf, Rhythm, Spread, Workload};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -11,7 +11,7 @@ const CYCLES: Workload = Workload {
     name: "",
     about: "",
     spread: Spread::Own,
-    asks: Asks::One,
+    asks: CycleShape::One,
     locks: None,
     hold: Duration::ZERO,
     think: Duration::ZERO,
@@ -92,14 +92,14 @@ pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "read-mostly",
         about: "all tasks want one read-write lock and hold it for 1 ms; one cycle in ten writes (--writers), the others read and may share it",
-        asks: Asks::Sides { writes: 0.1 },
+        asks: CycleShape::Sides { writes: 0.1 },
         ..MEETING
     },
     // What a transaction over a few of many things pays, and whether two ever meet in the middle.
     Workload {
         name: "multi",
         about: "tasks take 3 (--together) of several locks at once, as many as tasks unless --locks says else, and hold them for 1 ms",
-        asks: Asks::Together(3),
+        asks: CycleShape::Together(3),
         locks: None,
         // A hand-off would be that of one lock, and who waits for three is not kept waiting by one: no such figure is given.
         hands_off: false,
@@ -109,7 +109,7 @@ pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "semaphore",
         about: "all tasks want one of 4 permits (--permits), hold it for 1 ms and think for 2 ms",
-        asks: Asks::Permit { of: 4 },
+        asks: CycleShape::Permit { of: 4 },
         ..MEETING
     },
     // What keeping many locks costs, and how late renewals are.

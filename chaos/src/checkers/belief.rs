@@ -6,7 +6,7 @@
 //! 3. Nothing else ends it: a paused client still believes, and so does one whose lease ran out unnoticed.
 
 use super::exclusion::Class;
-use super::holds::{Ending, Grant, Record};
+use super::holds::{Grant, OperationEnd, Record};
 use super::{CheckOptions, Finding};
 
 /// When belief in a grant ended.
@@ -22,7 +22,7 @@ pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
 pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
     let refused = record
         .extends(grant)
-        .filter(|extend| extend.ending == Ending::NotHeld);
+        .filter(|extend| extend.ending == OperationEnd::NotHeld);
     refused
         .filter_map(|extend| extend.returned_ns)
         .chain(grant.lost_ns)

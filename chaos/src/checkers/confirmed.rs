@@ -5,7 +5,7 @@
 //! 3. Without such an answer it is empty.
 
 use super::exclusion::Class;
-use super::holds::{Ending, Grant, Record, StepKind};
+use super::holds::{Grant, OperationEnd, Record, StepKind};
 use super::{CheckOptions, Finding};
 
 /// The confirmed interval of each grant.
@@ -13,7 +13,9 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
         let blind = record.blind.contains(&record.ask_of(grant).client);
         let proves = |kind| !blind || kind != StepKind::Release;
-        let proven = record.steps(grant).filter(|step| step.ending == Ending::Ok);
+        let proven = record
+            .steps(grant)
+            .filter(|step| step.ending == OperationEnd::Ok);
         let proven = proven.filter(|step| proves(step.kind));
         let end_ns = proven.map(|step| step.called_ns).max()?;
         (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))

@@ -15,7 +15,7 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{Class, described, ms};
-use super::holds::{Ending, Grant, Record, StepKind};
+use super::holds::{Grant, OperationEnd, Record, StepKind};
 use super::{CheckOptions, Finding, belief};
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
@@ -91,7 +91,7 @@ impl<'a> Starts<'a> {
         let is_renewed = ask.asked_ns.is_none();
         let succeeded = record
             .extends(grant)
-            .filter(|extend| extend.ending == Ending::Ok);
+            .filter(|extend| extend.ending == OperationEnd::Ok);
         succeeded.map(move |extend| {
             let lease_ns = Some(extend.lease_ns).filter(|_| !is_renewed || visible);
             (extend.sent_ns, lease_ns)
@@ -227,7 +227,7 @@ pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
     let until = |(grant, deadline_ns): (&Grant, u64)| {
         let released = record
             .releases(grant)
-            .filter(|release| matches!(release.ending, Ending::Ok | Ending::NotHeld));
+            .filter(|release| matches!(release.ending, OperationEnd::Ok | OperationEnd::NotHeld));
         released
             .map(|release| release.called_ns)
             .chain([deadline_ns, belief::told_ns(record, grant)])

@@ -62,9 +62,9 @@ fn writer(record: &Record, write: &Accepted) -> Writer {
 }
 
 /// The greatest number seen, and before it the greatest of anybody else.
-struct Greatest<W, T>(Vec<(u64, W, T)>);
+struct GreatestByOwner<W, T>(Vec<(u64, W, T)>);
 
-impl<W: PartialEq, T> Greatest<W, T> {
+impl<W: PartialEq, T> GreatestByOwner<W, T> {
     fn add(&mut self, number: u64, who: W, what: T) {
         // The last one is the greatest; of equal ones the first seen stands.
         let own = self.0.iter().position(|(_, other, _)| *other == who);
@@ -88,14 +88,14 @@ impl<W: PartialEq, T> Greatest<W, T> {
 /// One protected resource as its accepted writes left it.
 struct Resource<'a> {
     last: Option<&'a Accepted>,
-    tokens: Greatest<Writer, &'a Accepted>,
+    tokens: GreatestByOwner<Writer, &'a Accepted>,
 }
 
 impl Default for Resource<'_> {
     fn default() -> Self {
         Self {
             last: None,
-            tokens: Greatest(Vec::new()),
+            tokens: GreatestByOwner(Vec::new()),
         }
     }
 }
@@ -212,9 +212,9 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     by_call.sort_by_key(|(_, grant)| called_ns(grant));
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
-    let mut tokens: Greatest<u32, &Grant> = Greatest(Vec::new());
+    let mut tokens: GreatestByOwner<u32, &Grant> = GreatestByOwner(Vec::new());
     // By when it was granted: the greatest token may be older than a hold that is re-entered, and hide what came after it.
-    let mut times: Greatest<u32, ()> = Greatest(Vec::new());
+    let mut times: GreatestByOwner<u32, ()> = GreatestByOwner(Vec::new());
     for (index, grant) in by_call {
         while let Some((_, before)) =
             granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))

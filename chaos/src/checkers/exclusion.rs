@@ -12,7 +12,7 @@ use results::verdict::Anomaly;
 
 use super::Finding;
 use super::clocks::certain;
-use super::holds::{Ending, Grant, Record, StepKind};
+use super::holds::{Grant, OperationEnd, Record, StepKind};
 
 /// Nanoseconds as milliseconds, to the microsecond.
 pub(crate) fn ms(t_ns: u64) -> String {
@@ -158,7 +158,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
     };
     let late_extend = record.steps(earlier).find(|step| {
         let while_another_has_it = (later.returned_ns..=overlap.to_ns).contains(&step.called_ns);
-        step.kind != StepKind::Release && step.ending == Ending::Ok && while_another_has_it
+        step.kind != StepKind::Release && step.ending == OperationEnd::Ok && while_another_has_it
     });
     if let Some(step) = late_extend {
         let (who, at) = (record.name_of(earlier), ms(step.called_ns));

@@ -227,7 +227,7 @@ impl ClientFault {
 
 /// Who is touched when, for one lock: the probe that ends a node's fault is the lock's own.
 #[derive(Debug, Clone)]
-pub(crate) struct Touches {
+pub(crate) struct ClientFaults {
     touches: Vec<ClientFault>,
     alive: Vec<Spans>,
     all: Vec<Spans>,
@@ -238,8 +238,8 @@ pub(crate) struct Touches {
 
 /// The touches of each lock; all locks without a probe of their own share them.
 pub(crate) struct TouchesByLock {
-    without_probe: Touches,
-    with_probe: BTreeMap<u32, Touches>,
+    without_probe: ClientFaults,
+    with_probe: BTreeMap<u32, ClientFaults>,
 }
 
 impl TouchesByLock {
@@ -248,19 +248,19 @@ impl TouchesByLock {
         let probes = record.probes.iter();
         let reach = MajorityReach::of(record, masters);
         Self {
-            without_probe: Touches::of(record, &reach, &[]),
+            without_probe: ClientFaults::of(record, &reach, &[]),
             with_probe: probes
-                .map(|(lock, probes)| (*lock, Touches::of(record, &reach, probes)))
+                .map(|(lock, probes)| (*lock, ClientFaults::of(record, &reach, probes)))
                 .collect(),
         }
     }
 
-    pub(crate) fn get(&self, lock: u32) -> &Touches {
+    pub(crate) fn get(&self, lock: u32) -> &ClientFaults {
         self.with_probe.get(&lock).unwrap_or(&self.without_probe)
     }
 }
 
-impl Touches {
+impl ClientFaults {
     fn of(record: &Record, reach: &MajorityReach, probes: &[(u64, bool)]) -> Self {
         let mut touches = Vec::new();
         for (client, (from_ns, heal_ns)) in reach.cut_off() {

@@ -26,7 +26,7 @@ pub(crate) fn ns(ms: u64) -> u64 {
 
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum OperationEnd {
     /// It worked.
     Ok,
     /// The lock was taken until the end of the wait.
@@ -41,7 +41,7 @@ pub enum Ending {
     Open,
 }
 
-impl Ending {
+impl OperationEnd {
     /// Those of a history, in the order above.
     pub(super) const WORDS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
 
@@ -79,7 +79,7 @@ pub struct Step {
     /// The lease asked for, of an extend.
     pub lease_ns: u64,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: OperationEnd,
     /// What it does.
     pub kind: StepKind,
     /// The next step of the same grant, an index into the record's steps; [`NONE`] after the last.
@@ -132,7 +132,7 @@ pub struct Ask {
     /// What the kind promises.
     pub promise: Promise,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: OperationEnd,
     /// When it was called.
     pub called_ns: u64,
     /// When it was answered.

@@ -25,8 +25,8 @@ use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::exclusion::ms;
-use super::faults::{self, Touches, TouchesByLock};
-use super::holds::{Ask, Ending, Grant, Record, Step, StepKind};
+use super::faults::{self, ClientFaults, TouchesByLock};
+use super::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
 use crate::scenario::nanoseconds;
@@ -178,7 +178,7 @@ fn lease_ns(record: &Record, ask: &Ask) -> u64 {
 }
 
 /// When a hold of a lock was possible by the answers given.
-fn held(record: &Record, touches: &Touches, lock: usize) -> Spans {
+fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
     let grants = &record.grants_of[lock];
     // The nesting grants by owner, in order of their returns.
     let mut nesting: Vec<(u32, u32)> = grants
@@ -216,12 +216,12 @@ fn held(record: &Record, touches: &Touches, lock: usize) -> Spans {
 /// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock and its owner.
 fn until_ns<'a>(
     record: &'a Record,
-    touches: &Touches,
+    touches: &ClientFaults,
     grant: &Grant,
     nested: impl Iterator<Item = &'a Grant>,
 ) -> u64 {
     let ask = record.ask_of(grant);
-    let given_back = |step: &&Step| matches!(step.ending, Ending::Ok | Ending::NotHeld);
+    let given_back = |step: &&Step| matches!(step.ending, OperationEnd::Ok | OperationEnd::NotHeld);
     let released_ns = record
         .releases(grant)
         .filter(given_back)
@@ -241,13 +241,19 @@ fn until_ns<'a>(
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
     let extends = record
         .extends(grant)
-        .filter(|step| matches!(step.ending, Ending::Ok | Ending::Unknown | Ending::Open))
+        .filter(|step| {
+            matches!(
+                step.ending,
+                OperationEnd::Ok | OperationEnd::Unknown | OperationEnd::Open
+            )
+        })
         .map(|step| (answered_ns(touches, ask.client, step), step.lease_ns));
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
     }
     // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is answered in time.
-    let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == Ending::Ok;
+    let is_claimed =
+        |step: &Step| step.kind == StepKind::Renewal && step.ending == OperationEnd::Ok;
     if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
     {
@@ -264,7 +270,8 @@ fn until_ns<'a>(
         }
         let lease_ns = lease_ns(record, record.ask_of(other));
         let steps = record.steps(other);
-        let renewed = steps.filter(|step| matches!(step.ending, Ending::Ok | Ending::Unknown));
+        let renewed =
+            steps.filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown));
         for returned_ns in renewed
             .filter_map(|step| step.returned_ns)
             .chain([other.returned_ns])
@@ -276,7 +283,7 @@ fn until_ns<'a>(
 }
 
 /// When a step took effect at the latest: its answer; without one the last heal of what touched it, else its call.
-fn answered_ns(touches: &Touches, client: u32, step: &Step) -> u64 {
+fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
     step.returned_ns.unwrap_or_else(|| {
         let heal_ns = touches.last_heal_ns(client, (step.called_ns, u64::MAX));
         heal_ns.unwrap_or(step.called_ns).max(step.called_ns)
@@ -284,12 +291,12 @@ fn answered_ns(touches: &Touches, client: u32, step: &Step) -> u64 {
 }
 
 /// When an acquire that is not granted, or not yet, may hold all the same.
-fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span>) {
+fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec<Span>) {
     let end_ns = record.over_ns(ask).unwrap_or(u64::MAX);
     let flight = (ask.called_ns, end_ns);
     spans.extend(touches.in_flight(ask.client).within(flight));
     let touched = touches.in_flight(ask.client).within(flight).next();
-    if let (Some(_), Some(wait_ns), Ending::Ok | Ending::Unknown) =
+    if let (Some(_), Some(wait_ns), OperationEnd::Ok | OperationEnd::Unknown) =
         (touched, ask.wait_ns, ask.ending)
     {
         let late_ns = ask.called_ns.saturating_add(wait_ns);
@@ -302,7 +309,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
     };
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.ending {
-        Ending::Unknown => {
+        OperationEnd::Unknown => {
             // Given back for certain after it was proven: the grant's own rule says until when.
             let proven = ask
                 .grant
@@ -318,7 +325,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
                 spans.extend(died_ns.map(|died_ns| (end_ns, died_ns.saturating_add(dead_ns))));
             }
         }
-        Ending::Open => {
+        OperationEnd::Open => {
             if let Some(heal_ns) = heal_ns {
                 let from_ns = touched.map_or(ask.called_ns, |span| span.0);
                 // A dead client's faults matter no more.
@@ -330,7 +337,7 @@ fn in_flight(record: &Record, touches: &Touches, ask: &Ask, spans: &mut Vec<Span
             }
         }
         // Its place may be called until the servers hear that it has left.
-        Ending::Busy if ask.promise.ordered => {
+        OperationEnd::Busy if ask.promise.ordered => {
             let unheard = (end_ns, end_ns.saturating_add(CALLED_NS));
             let touched = touches.in_flight(ask.client).within(unheard).next();
             spans.extend(touched.filter(|span| span.0 == end_ns));

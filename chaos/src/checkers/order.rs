@@ -10,21 +10,21 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{described, ms};
-use super::faults::Touches;
-use super::holds::{Ask, Ending, Grant, Record};
+use super::faults::ClientFaults;
+use super::holds::{Ask, Grant, OperationEnd, Record};
 use super::{Finding, belief};
 
 /// By then a waiter is in the queue.
 const QUEUED_NS: u64 = 500_000_000;
 
 /// A waiter and the grants that went before it though they were asked for after it.
-pub(crate) struct Bypassed<'a> {
+pub(crate) struct OvertakenWaiter<'a> {
     pub(crate) waiter: &'a Ask,
     pub(crate) by: Vec<&'a Grant>,
 }
 
 /// The waiters of one lock that were bypassed, and by whom.
-pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
+pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>> {
     let over_ns = |ask: &Ask| record.over_ns(ask).unwrap_or(u64::MAX);
     // An acquire that was over sooner is bypassed by nobody.
     let is_long = |ask: &&Ask| over_ns(ask).saturating_sub(ask.called_ns) > QUEUED_NS;
@@ -37,7 +37,7 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
         return Vec::new();
     }
     let grants: Vec<&Grant> = record.held(lock).map(|(_, grant)| grant).collect();
-    let mut waiting: Vec<Bypassed<'_>> = Vec::new();
+    let mut waiting: Vec<OvertakenWaiter<'_>> = Vec::new();
     let mut done = Vec::new();
     for grant in &grants {
         let called_ns = record.ask_of(grant).called_ns;
@@ -48,7 +48,7 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<Bypassed<'_>> {
             continue;
         }
         while let Some(waiter) = asks.next_if(|ask| ask.called_ns < grant.returned_ns) {
-            waiting.push(Bypassed {
+            waiting.push(OvertakenWaiter {
                 waiter,
                 by: Vec::new(),
             });
@@ -82,10 +82,10 @@ fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
 }
 
 /// Adds the bypasses of one lock that break a promise.
-pub(crate) fn broken(record: &Record, lock: usize, touches: &Touches, finding: &mut Finding) {
+pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, finding: &mut Finding) {
     for bypassed in bypassed(record, lock) {
         let waiter = bypassed.waiter;
-        if !waiter.promise.ordered || waiter.ending == Ending::Unknown {
+        if !waiter.promise.ordered || waiter.ending == OperationEnd::Unknown {
             continue;
         }
         let undisturbed = |grant: &Grant| {

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Event, Line, Phase};
 
 use super::faults::{self, Fault};
-use super::holds::{Accepted, Ask, Ending, Grant, NONE, Record, Step, StepKind, ns};
+use super::holds::{Accepted, Ask, Grant, NONE, OperationEnd, Record, Step, StepKind, ns};
 use super::kinds::Promise;
 use super::names::Interner;
 
@@ -41,7 +41,7 @@ pub struct Reader {
     pending: HashMap<u64, Pending>,
     fault_index: HashMap<u64, usize>,
     /// How often acquire, extend and release ended in each of [`Ending::WORDS`].
-    counts: [[u64; Ending::WORDS.len()]; 3],
+    counts: [[u64; OperationEnd::WORDS.len()]; 3],
     unknown_names: u64,
     begun: bool,
 }
@@ -140,7 +140,7 @@ impl Reader {
             promise: self.promises[kind as usize],
             called_ns: t_ns,
             returned_ns: None,
-            ending: Ending::Open,
+            ending: OperationEnd::Open,
             asked_ns: acquire.lease_ms.map(ns),
             granted_ns: None,
             wait_ns: acquire.wait_ms.map(ns),
@@ -161,7 +161,7 @@ impl Reader {
             called_ns: t_ns,
             sent_ns: t_ns,
             returned_ns: None,
-            ending: Ending::Open,
+            ending: OperationEnd::Open,
             lease_ns,
             kind,
             next: NONE,
@@ -204,11 +204,11 @@ impl Reader {
 
     fn end(&mut self, t_ns: u64, pending: Pending, end: &End) {
         let ending = match end {
-            End::Ok { .. } => Ending::Ok,
-            End::Busy => Ending::Busy,
-            End::NotHeld => Ending::NotHeld,
-            End::Failed { .. } => Ending::Failed,
-            _ => Ending::Unknown,
+            End::Ok { .. } => OperationEnd::Ok,
+            End::Busy => OperationEnd::Busy,
+            End::NotHeld => OperationEnd::NotHeld,
+            End::Failed { .. } => OperationEnd::Failed,
+            _ => OperationEnd::Unknown,
         };
         self.counts[operation(pending)][ending as usize] += 1;
         match pending {
@@ -218,11 +218,11 @@ impl Reader {
                     self.record.steps.get_mut(step as usize),
                     self.record.grants.get_mut(grant as usize),
                 ) {
-                    grant.held |= ending == Ending::Ok;
+                    grant.held |= ending == OperationEnd::Ok;
                     step.returned_ns = Some(t_ns);
                     // No step is refused because the lock is taken.
                     step.ending = match ending {
-                        Ending::Busy => Ending::Failed,
+                        OperationEnd::Busy => OperationEnd::Failed,
                         ending => ending,
                     };
                     if let End::Ok {
@@ -237,7 +237,7 @@ impl Reader {
         }
     }
 
-    fn answer(&mut self, t_ns: u64, place: u32, ending: Ending, end: &End) {
+    fn answer(&mut self, t_ns: u64, place: u32, ending: OperationEnd, end: &End) {
         let ask = &mut self.record.asks[place as usize];
         ask.returned_ns = Some(t_ns);
         ask.ending = ending;
@@ -282,8 +282,8 @@ impl Reader {
             sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
             told_ns: told_ns.map_or(t_ns, |told_ns| told_ns.clamp(ask.called_ns, t_ns)),
             returned_ns: t_ns,
-            unknown: ending == Ending::Unknown,
-            held: ending == Ending::Ok,
+            unknown: ending == OperationEnd::Unknown,
+            held: ending == OperationEnd::Ok,
             lost_ns: None,
             steps: (NONE, NONE),
         });
@@ -396,7 +396,7 @@ impl Reader {
     pub fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
         for pending in self.pending.values() {
             self.record.ended_ns.push(u64::MAX);
-            self.counts[operation(*pending)][Ending::Unknown as usize] += 1;
+            self.counts[operation(*pending)][OperationEnd::Unknown as usize] += 1;
         }
         let mut record = self.record;
         record.torn = torn;
@@ -409,7 +409,7 @@ impl Reader {
             .into_iter()
             .zip(self.counts)
         {
-            for (ending, count) in Ending::WORDS.into_iter().zip(counts) {
+            for (ending, count) in OperationEnd::WORDS.into_iter().zip(counts) {
                 if count > 0 {
                     let endings = record.operations.entry(operation.to_owned());
                     endings.or_default().insert(ending.to_owned(), count);

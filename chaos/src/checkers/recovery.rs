@@ -21,7 +21,7 @@ use results::verdict::Verdicts;
 
 use super::belief;
 use super::faults::{self, Fault};
-use super::holds::{Ask, Ending, Record};
+use super::holds::{Ask, OperationEnd, Record};
 use super::spans::Span;
 
 /// An answer that is late by more than this hangs.
@@ -61,7 +61,7 @@ fn operations(record: &Record) -> Vec<Operation> {
     let operation = |called_ns, returned_ns, ending, wait_ns: u64| Operation {
         called_ns,
         returned_ns,
-        failed: matches!(ending, Ending::Failed | Ending::Unknown),
+        failed: matches!(ending, OperationEnd::Failed | OperationEnd::Unknown),
         patience_ns: wait_ns.saturating_add(HANGS_AFTER_NS),
     };
     let asks = record.asks.iter().map(|ask| {
@@ -198,7 +198,7 @@ fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
     let told = held.flat_map(|grant| {
         let refused = record
             .steps(grant)
-            .filter(|step| step.ending == Ending::NotHeld);
+            .filter(|step| step.ending == OperationEnd::NotHeld);
         refused
             .filter_map(|step| step.returned_ns)
             .chain(grant.lost_ns)

@@ -6,13 +6,13 @@ use std::time::Duration;
 use cluster_config::process_state;
 use tokio::task::JoinHandle;
 
-use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof};
+use super::per_target::{Evidence, OnEach, TargetContext};
+use super::{FaultError, FaultKind, Proof, TargetKind};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "block",
     about: "the event loop or the threads that a client's library runs on do nothing else for `for` (1s without it), while the rest of the process goes on",
-    hits: Hits::Client,
+    hits: TargetKind::Client,
     ..FaultKind::of(&Block)
 };
 
@@ -27,7 +27,7 @@ struct RunningBlock {
 impl OnEach for Block {
     type Kept = RunningBlock;
 
-    async fn harm(at: At<'_>) -> Result<RunningBlock, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<RunningBlock, FaultError> {
         let number = at.target.client()?;
         let time = at.injection.lasts.unwrap_or(Duration::from_secs(1));
         let clients = at.world.clients.clone();
@@ -48,20 +48,20 @@ impl OnEach for Block {
         Ok(RunningBlock { done, shown })
     }
 
-    async fn undo(_: At<'_>, kept: &mut RunningBlock) -> Result<(), FaultError> {
+    async fn undo(_: TargetContext<'_>, kept: &mut RunningBlock) -> Result<(), FaultError> {
         // It ends by itself.
         let _ = (&mut kept.done).await;
         Ok(())
     }
 
-    fn undo_now(_: At<'_>, kept: &RunningBlock) -> Result<(), FaultError> {
+    fn undo_now(_: TargetContext<'_>, kept: &RunningBlock) -> Result<(), FaultError> {
         kept.done.abort();
         Ok(())
     }
 }
 
 impl Evidence for RunningBlock {
-    fn proof(&self, _: At<'_>) -> Proof {
+    fn proof(&self, _: TargetContext<'_>) -> Proof {
         self.shown.lock().expect("no panic while held").clone()
     }
 }

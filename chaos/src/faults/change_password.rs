@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach, TargetEvidence};
+use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::refuse_command::{rules, set};
 use super::{FaultError, FaultKind};
 
@@ -23,7 +23,7 @@ impl OnEach for ChangePassword {
     /// What its clients may do without the fault.
     type Kept = TargetEvidence<Vec<String>>;
 
-    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
         let before = rules(at, node).await?;
         let rule = format!(">{PASSWORD}");
@@ -48,7 +48,7 @@ impl OnEach for ChangePassword {
         Ok(TargetEvidence(proof, before))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let commands: [&[&str]; 2] = [&["AUTH", PASSWORD], &set(&kept.1)];
         let node = at.node()?;
         let done = at.deployment().commands(node, &commands, WITHIN).await;

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World};
-use crate::wait::{is_so, until};
+use super::per_target::{OnEach, TargetContext};
+use super::{
+    FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind,
+};
+use crate::polling::{is_so, until};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
     about: "the server drops its clients' connections, or every server those of one client, once",
-    hits: Hits::Process,
+    hits: TargetKind::Process,
     settings: &[SettingSpec::optional("type", SettingKind::OneOf(&["normal", "pubsub", "replica", "master"])).about("on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub")],
     one_shot: true,
     by_command: true,
@@ -29,7 +31,7 @@ struct ClientKill;
 impl OnEach for ClientKill {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let types = match at.text("type") {
             Some(one) => vec![one],
             None => vec!["normal", "pubsub"],
@@ -46,7 +48,7 @@ impl OnEach for ClientKill {
     }
 }
 
-async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, FaultError> {
+async fn all_of(world: &FaultWorld, name: &str, types: &[&str]) -> Result<Proof, FaultError> {
     let drop_all = || async {
         let mut dropped = 0;
         for class in types {
@@ -64,14 +66,14 @@ async fn all_of(world: &World, name: &str, types: &[&str]) -> Result<Proof, Faul
 }
 
 /// How many connections a server dropped by a filter of `CLIENT KILL`.
-async fn kill(world: &World, name: &str, filter: &[&str]) -> Result<u64, FaultError> {
+async fn kill(world: &FaultWorld, name: &str, filter: &[&str]) -> Result<u64, FaultError> {
     let mut command = vec!["CLIENT", "KILL", "SKIPME", "yes"];
     command.extend(filter);
     let answer = world.command(name, &command).await?;
     Ok(answer.trim().parse().unwrap_or(0))
 }
 
-async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
+async fn by_servers(world: &FaultWorld, client: u32) -> Result<Proof, FaultError> {
     let pid = world.clients.pid(client);
     let addresses = local_addresses(pid.ok_or_else(|| failed!("client {client} has no process"))?);
     let mut dropped = 0;
@@ -90,7 +92,7 @@ async fn by_servers(world: &World, client: u32) -> Result<Proof, FaultError> {
     ))
 }
 
-async fn by_proxies(world: &World, table: &LinkTable, client: u32) -> Proof {
+async fn by_proxies(world: &FaultWorld, table: &LinkTable, client: u32) -> Proof {
     let nodes = world.deployment.nodes();
     let client_party = Party::Client(client);
     let (mut open, mut guards) = (0, Vec::new());

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, World};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-pause",
@@ -22,7 +22,7 @@ struct ClientPause;
 impl OnEach for ClientPause {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let name = at.node()?;
         let time = at.time("time").or(at.injection.lasts).unwrap_or(LONGEST);
         let time_ms = time.as_millis().max(1).to_string();
@@ -32,7 +32,7 @@ impl OnEach for ClientPause {
         Ok(waits(at.world, name).await)
     }
 
-    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, _: &mut Proof) -> Result<(), FaultError> {
         let end = ["CLIENT", "UNPAUSE"];
         at.deployment().command(at.node()?, &end).await?;
         Ok(())
@@ -40,7 +40,7 @@ impl OnEach for ClientPause {
 }
 
 /// A publication is kept waiting like a write, and changes nothing.
-async fn waits(world: &World, name: &str) -> Proof {
+async fn waits(world: &FaultWorld, name: &str) -> Proof {
     let asked = Instant::now();
     let publish: [&[&str]; 1] = [&["PUBLISH", "locklab:pause", ""]];
     let within = Duration::from_millis(100);

@@ -3,16 +3,17 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::each::{At, Evidence, OnEach};
+use super::per_target::{Evidence, OnEach, TargetContext};
 use super::{
-    FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec, Target, World, settings,
+    FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind,
+    settings,
 };
 use crate::shim::{Page, Skew};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "clock",
     about: "the wall clock jumps, or runs too fast or too slow, until `for` ends; then it is set right again",
-    hits: Hits::Process,
+    hits: TargetKind::Process,
     settings: &[
         SettingSpec::optional("jump", SettingKind::Shift)
             .about("how far, forwards or backwards, such as `5s` or `-5s`"),
@@ -47,7 +48,7 @@ struct SkewedClock {
 impl OnEach for Clock {
     type Kept = SkewedClock;
 
-    async fn harm(at: At<'_>) -> Result<SkewedClock, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<SkewedClock, FaultError> {
         let skew = Skew {
             offset_ns: settings::shift_ns(&at.injection.with, "jump").unwrap_or(0),
             drift_ppb: settings::percent_ppb(&at.injection.with, "drift").unwrap_or(0),
@@ -67,7 +68,7 @@ impl OnEach for Clock {
         Ok(wrong)
     }
 
-    async fn undo(at: At<'_>, kept: &mut SkewedClock) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut SkewedClock) -> Result<(), FaultError> {
         if kept.skew.offset_ns == 0 {
             // A drift shows only after a while.
             kept.seen = seen(at.world, at.target, kept.skew, kept.since).await;
@@ -75,7 +76,7 @@ impl OnEach for Clock {
         Self::undo_now(at, kept)
     }
 
-    fn undo_now(at: At<'_>, _: &SkewedClock) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &SkewedClock) -> Result<(), FaultError> {
         // A process that has gone has no clock any more.
         match at.world.page(at.target) {
             Ok(_) => at.on_page(|page| page.set_skew(Skew::default())),
@@ -85,7 +86,7 @@ impl OnEach for Clock {
 }
 
 impl Evidence for SkewedClock {
-    fn proof(&self, at: At<'_>) -> Proof {
+    fn proof(&self, at: TargetContext<'_>) -> Proof {
         let (target, reads) = (at.target, at.on_page(Page::skewed_reads));
         let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));
         // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
@@ -102,7 +103,7 @@ impl Evidence for SkewedClock {
 }
 
 /// Whether the process that is a client was seen with the shim in it. A server is asked for the time, or has to read it.
-fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
+fn has_shim(world: &FaultWorld, target: &Target, page: &Page) -> bool {
     match target {
         Target::Client(number) => world
             .clients
@@ -114,7 +115,7 @@ fn has_shim(world: &World, target: &Target, page: &Page) -> bool {
 
 /// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that its process has loaded the shim must do.
 pub(super) async fn seen(
-    world: &World,
+    world: &FaultWorld,
     target: &Target,
     skew: Skew,
     since: Instant,

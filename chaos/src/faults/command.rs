@@ -1,6 +1,6 @@
 //! Commands to a server, once: it forgets its keys or its scripts, or does whatever a scenario says.
 
-use super::each::{At, OnEach};
+use super::per_target::{OnEach, TargetContext};
 use super::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, command_figure};
 
 pub(super) const FLUSHALL: FaultKind = FaultKind {
@@ -38,7 +38,7 @@ struct Flushall;
 impl OnEach for Flushall {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let name = at.node()?;
         let before = at.world.command(name, &["DBSIZE"]).await?;
         at.deployment().command(name, &["FLUSHALL"]).await?;
@@ -52,7 +52,7 @@ struct ScriptFlush;
 impl OnEach for ScriptFlush {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let name = at.node()?;
         let before = command_figure(at.world, name, "memory", "number_of_cached_scripts").await?;
         at.world.command(name, &["SCRIPT", "FLUSH"]).await?;
@@ -65,7 +65,7 @@ struct Command;
 impl OnEach for Command {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         const SHOWN_LONGEST: usize = 80;
         let name = at.node()?;
         let args = at.words("args");

@@ -1,7 +1,7 @@
 //! A server's configuration is changed while it runs, and set back when the fault ends.
 
-use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World};
+use super::per_target::{Evidence, OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "config-set",
@@ -20,7 +20,7 @@ struct ConfigSet;
 impl OnEach for ConfigSet {
     type Kept = ChangedDirectives;
 
-    async fn harm(at: At<'_>) -> Result<ChangedDirectives, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<ChangedDirectives, FaultError> {
         let key = at.text("key").unwrap_or_default();
         let value = at.text("value").unwrap_or_default();
         let mut changed = ChangedDirectives::default();
@@ -28,7 +28,7 @@ impl OnEach for ConfigSet {
         Ok(changed)
     }
 
-    async fn undo(at: At<'_>, kept: &mut ChangedDirectives) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut ChangedDirectives) -> Result<(), FaultError> {
         kept.back(at).await
     }
 }
@@ -43,7 +43,7 @@ pub(super) struct ChangedDirectives {
 impl ChangedDirectives {
     pub(super) async fn set(
         &mut self,
-        at: At<'_>,
+        at: TargetContext<'_>,
         key: &str,
         value: &str,
     ) -> Result<(), FaultError> {
@@ -61,7 +61,7 @@ impl ChangedDirectives {
     }
 
     /// Sets everything back, the last first; what could not be set back is listed.
-    pub(super) async fn back(&mut self, at: At<'_>) -> Result<(), FaultError> {
+    pub(super) async fn back(&mut self, at: TargetContext<'_>) -> Result<(), FaultError> {
         let mut failed = Vec::new();
         while let Some((key, value)) = self.old.pop() {
             let set = ["CONFIG", "SET", &key, &value];
@@ -76,7 +76,7 @@ impl ChangedDirectives {
     }
 }
 
-async fn get(world: &World, name: &str, key: &str) -> Result<String, FaultError> {
+async fn get(world: &FaultWorld, name: &str, key: &str) -> Result<String, FaultError> {
     let answer = world.command(name, &["CONFIG", "GET", key]).await?;
     match answer.split_once('\n') {
         Some((_, value)) => Ok(value.trim_end().to_owned()),
@@ -85,7 +85,7 @@ async fn get(world: &World, name: &str, key: &str) -> Result<String, FaultError>
 }
 
 impl Evidence for ChangedDirectives {
-    fn proof(&self, _: At<'_>) -> Proof {
+    fn proof(&self, _: TargetContext<'_>) -> Proof {
         Proof::all(self.proofs.clone())
     }
 }

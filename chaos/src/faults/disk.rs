@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::each::{At, Evidence, OnEach};
+use super::per_target::{Evidence, OnEach, TargetContext};
 use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec};
 use crate::shim::Page;
 
@@ -24,14 +24,14 @@ struct LateBefore(u64);
 impl OnEach for Disk {
     type Kept = LateBefore;
 
-    async fn harm(at: At<'_>) -> Result<LateBefore, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<LateBefore, FaultError> {
         let delay = at.time("fsync").unwrap_or_default();
         let before = at.on_page(Page::late_syncs)?;
         at.on_page(|page| page.set_sync_delay(delay))?;
         Ok(LateBefore(before))
     }
 
-    fn undo_now(at: At<'_>, _: &LateBefore) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &LateBefore) -> Result<(), FaultError> {
         // A process that has gone has no delay any more.
         match at.world.page(at.target) {
             Ok(_) => at.on_page(|page| page.set_sync_delay(Duration::ZERO)),
@@ -41,7 +41,7 @@ impl OnEach for Disk {
 }
 
 impl Evidence for LateBefore {
-    fn proof(&self, at: At<'_>) -> Proof {
+    fn proof(&self, at: TargetContext<'_>) -> Proof {
         let (target, late) = (at.target, at.on_page(Page::late_syncs));
         let late = late.map_or(0, |now| now.saturating_sub(self.0));
         proof!(late > 0, "{target}: {late} syncs were late")

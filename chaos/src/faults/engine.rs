@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use cluster_config::Party;
 
-use super::hooked::{LOOK, SHOWS_WITHIN, run_id, shown};
+use super::command_fault::{LOOK, SHOWS_WITHIN, run_id, shown};
 use super::{
-    Fault, FaultGuard, FaultKind, Healed, Injected, Injection, Proof, Shows, Target, World, clock,
-    nodes, settings,
+    Fault, FaultGuard, FaultKind, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof,
+    Target, clock, nodes, settings,
 };
 use crate::scenario::{FaultSpec, Settings};
 use crate::shim::Skew;
@@ -36,7 +36,8 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// What could not be done; nothing is left of it.
-    async fn inject(&self, fault: &str, world: &Arc<World>, injection: &Injection) -> Injected;
+    async fn inject(&self, fault: &str, world: &Arc<FaultWorld>, injection: &Injection)
+    -> Injected;
 }
 
 /// A fault by an engine, with evidence of our own.
@@ -47,7 +48,7 @@ pub(crate) struct ByEngine<'a> {
 
 #[async_trait]
 impl Fault for ByEngine<'_> {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let fault = self.kind.name;
         let look = FaultView {
             world,
@@ -72,7 +73,7 @@ impl Fault for ByEngine<'_> {
                 "disk" => look.late_sync(name).await,
                 _ => {
                     let harmed = "it was harmed";
-                    shown(world, name, harmed, Shows::Gone, before.as_deref()).await
+                    shown(world, name, harmed, HookEvidence::Gone, before.as_deref()).await
                 }
             });
         }
@@ -97,9 +98,9 @@ impl FaultGuard for ProvenFault {
         Proof::all([self.guard.proof(), self.seen.clone()])
     }
 
-    async fn heal(self: Box<Self>) -> Healed {
+    async fn heal(self: Box<Self>) -> HealReport {
         let healed = self.guard.heal().await;
-        Healed {
+        HealReport {
             proof: Proof::all([healed.proof, self.seen]),
             failed: healed.failed,
         }
@@ -109,7 +110,7 @@ impl FaultGuard for ProvenFault {
 /// What is looked at from here, and for which harm.
 #[derive(Clone, Copy)]
 struct FaultView<'a> {
-    world: &'a World,
+    world: &'a FaultWorld,
     fault: &'a str,
     with: &'a Settings,
 }

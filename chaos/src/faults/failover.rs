@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use cluster_config::layout::MASTER_NAME;
 use cluster_config::{Role, TopologyKind};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, Servers, World, promote};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, Proof, Servers, promote};
 use crate::members;
-use crate::wait::until;
+use crate::polling::until;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "failover",
@@ -36,7 +36,7 @@ struct Failover;
 
 /// One that was asked for.
 struct Change<'a> {
-    world: &'a World,
+    world: &'a FaultWorld,
     name: &'a str,
     /// What it was before: a master is replaced, a replica takes over.
     was: Role,
@@ -45,7 +45,7 @@ struct Change<'a> {
 impl OnEach for Failover {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (world, name) = (at.world, at.node()?);
         let was = role(world, name).await?;
         let change = Change { world, name, was };
@@ -64,7 +64,7 @@ impl OnEach for Failover {
 }
 
 /// What a server is now. Of one that is silent its sentinels or replicas may still say that it is their master.
-async fn role(world: &World, name: &str) -> Result<Role, FaultError> {
+async fn role(world: &FaultWorld, name: &str) -> Result<Role, FaultError> {
     let deployment = &world.deployment;
     if let Some(role) = deployment.roles().await.get(name) {
         return Ok(*role);

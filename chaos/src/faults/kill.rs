@@ -6,16 +6,16 @@ use std::time::Duration;
 use cluster_config::{Data, process_state};
 use tokio::net::TcpStream;
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, HookEvidence, Proof, Target, TargetKind};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "kill",
     about: "SIGKILL; comes back when `for` ends, with the data that its configuration saved",
-    hits: Hits::Process,
+    hits: TargetKind::Process,
     any_system: true,
     stays_down: true,
-    shows: Shows::Gone,
+    shows: HookEvidence::Gone,
     recovers: true,
     ..FaultKind::of(&Kill)
 };
@@ -25,7 +25,7 @@ struct Kill;
 impl OnEach for Kill {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let process =
             |pid: Option<u32>| pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
         match at.target {
@@ -64,13 +64,13 @@ impl OnEach for Kill {
         }
     }
 
-    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, _: &mut Proof) -> Result<(), FaultError> {
         start_again(at.world, at.target).await
     }
 }
 
 /// Brings back a process that is gone.
-pub(super) async fn start_again(world: &World, target: &Target) -> Result<(), FaultError> {
+pub(super) async fn start_again(world: &FaultWorld, target: &Target) -> Result<(), FaultError> {
     match target {
         Target::Node(name) => Ok(world.deployment.start(name, Data::Keep).await?),
         Target::Client(number) => world.clients.restart(*number).await,

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use super::each::{At, Evidence, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, SettingKind, SettingSpec};
+use super::per_target::{Evidence, OnEach, TargetContext};
+use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, TargetKind};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "late-writes",
     about: "what a client writes to the protected resource arrives later, also when its hold is over by then",
-    hits: Hits::Client,
+    hits: TargetKind::Client,
     settings: &[SettingSpec::required("latency", SettingKind::Duration).about("how much later")],
     ..FaultKind::of(&LateWrites)
 };
@@ -23,14 +23,14 @@ struct LateBefore(u64);
 impl OnEach for LateWrites {
     type Kept = LateBefore;
 
-    async fn harm(at: At<'_>) -> Result<LateBefore, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<LateBefore, FaultError> {
         let (client, clients) = (at.target.client()?, &at.world.clients);
         let late_before = clients.late_writes(client);
         clients.delay_writes(client, at.time("latency").unwrap_or_default())?;
         Ok(LateBefore(late_before))
     }
 
-    fn undo_now(at: At<'_>, _: &LateBefore) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &LateBefore) -> Result<(), FaultError> {
         // One that died writes no more.
         let _ = (at.world.clients).delay_writes(at.target.client()?, Duration::ZERO);
         Ok(())
@@ -38,7 +38,7 @@ impl OnEach for LateWrites {
 }
 
 impl Evidence for LateBefore {
-    fn proof(&self, at: At<'_>) -> Proof {
+    fn proof(&self, at: TargetContext<'_>) -> Proof {
         let late = at
             .target
             .client()

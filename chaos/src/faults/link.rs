@@ -7,8 +7,8 @@ use cluster_config::{LinkFault, LinkFaultGuard, Party};
 use futures_util::future::join_all;
 
 use super::{
-    Blocks, Fault, FaultGuard, FaultKind, Healed, Hits, Injected, Injection, Proof, SettingKind,
-    SettingSpec, Target, World, settings,
+    Blocks, Fault, FaultGuard, FaultKind, FaultWorld, HealReport, Injected, Injection, Proof,
+    SettingKind, SettingSpec, Target, TargetKind, settings,
 };
 use crate::scenario::Settings;
 
@@ -44,7 +44,7 @@ pub(super) const CUT: FaultKind = FaultKind {
 pub(super) const PARTITION: FaultKind = FaultKind {
     name: "partition",
     about: "`cut` between groups, both ways; who is in no group reaches all",
-    hits: Hits::Groups,
+    hits: TargetKind::Groups,
     blocks: Blocks::OneWay,
     ..FaultKind::on_links(&OnLinks(|_| LinkFault::Cut))
 };
@@ -80,7 +80,7 @@ impl Fault for OnLinks {
         Some((self.0)(with))
     }
 
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let links: Vec<(Party, Party)> = injection
             .targets
             .iter()
@@ -94,7 +94,7 @@ impl Fault for OnLinks {
         }
         let fault = (self.0)(&injection.with);
         let guards = world.deployment.apply(&links, &fault).await?;
-        Ok(Box::new(Linked {
+        Ok(Box::new(InjectedLinkFault {
             world: world.clone(),
             fault,
             names: injection.targets.iter().map(Target::to_string).collect(),
@@ -103,15 +103,15 @@ impl Fault for OnLinks {
     }
 }
 
-struct Linked {
+struct InjectedLinkFault {
     names: Vec<String>,
-    world: Arc<World>,
+    world: Arc<FaultWorld>,
     fault: LinkFault,
     guards: Vec<LinkFaultGuard>,
 }
 
 #[async_trait]
-impl FaultGuard for Linked {
+impl FaultGuard for InjectedLinkFault {
     /// Bytes and connections that were harmed are the proof. Quiet links (a replica that talks to nobody) prove nothing and disprove
     /// nothing: one of the links is enough.
     fn proof(&self) -> Proof {
@@ -153,10 +153,10 @@ impl FaultGuard for Linked {
         !self.proof().bit
     }
 
-    async fn heal(self: Box<Self>) -> Healed {
+    async fn heal(self: Box<Self>) -> HealReport {
         let proof = self.proof();
         let healed = join_all(self.guards.into_iter().map(LinkFaultGuard::heal)).await;
-        Healed {
+        HealReport {
             proof,
             failed: healed
                 .into_iter()

@@ -1,9 +1,9 @@
 //! A server gets a memory limit, so that it refuses writes or evicts keys until the fault ends.
 
 use super::config_set::ChangedDirectives;
-use super::each::{At, OnEach, TargetEvidence};
+use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::{
-    FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World, command_figure,
+    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, command_figure,
     error_count,
 };
 
@@ -38,7 +38,7 @@ impl OnEach for Maxmemory {
     /// What was changed, and its [`refusals`] before.
     type Kept = TargetEvidence<(ChangedDirectives, u64)>;
 
-    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let limit = at.text("limit").unwrap_or_default();
         let before = refusals(at.world, at.node()?).await?;
         let mut changed = ChangedDirectives::default();
@@ -50,7 +50,7 @@ impl OnEach for Maxmemory {
         Ok(TargetEvidence(Proof::of(false, not_yet), (changed, before)))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let TargetEvidence(proof, (changed, before)) = kept;
         let name = at.node()?;
         let limit = command_figure(at.world, name, "memory", "maxmemory").await;
@@ -68,7 +68,7 @@ impl OnEach for Maxmemory {
 }
 
 /// Keys evicted and writes refused since the server started.
-async fn refusals(world: &World, name: &str) -> Result<u64, FaultError> {
+async fn refusals(world: &FaultWorld, name: &str) -> Result<u64, FaultError> {
     let evicted = command_figure(world, name, "stats", "evicted_keys").await?;
     Ok(evicted + error_count(world, name, "OOM").await?)
 }

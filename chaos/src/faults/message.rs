@@ -3,7 +3,7 @@
 use cluster_config::{LinkFault, Pattern};
 
 use super::link::OnLinks;
-use super::{FaultKind, Hits, SettingKind, SettingSpec, settings};
+use super::{FaultKind, SettingKind, SettingSpec, TargetKind, settings};
 use crate::roles::ROLES;
 use crate::scenario::Settings;
 
@@ -19,7 +19,7 @@ const SETTINGS: &[SettingSpec] = &[
 pub(super) const HOLD: FaultKind = FaultKind {
     name: "hold",
     about: "commands or replies that match are held, and what follows them on their connections; they arrive when `for` ends",
-    hits: Hits::Link,
+    hits: TargetKind::Link,
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);
@@ -34,7 +34,7 @@ pub(super) const HOLD: FaultKind = FaultKind {
 pub(super) const DROP: FaultKind = FaultKind {
     name: "drop",
     about: "commands or replies that match are lost; the connection stays silent, and is reset before another message could take a lost one's place",
-    hits: Hits::Link,
+    hits: TargetKind::Link,
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);

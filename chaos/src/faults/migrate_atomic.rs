@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach, TargetEvidence};
 use super::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
-use super::{FaultError, FaultKind, Servers, World, error_count};
+use super::per_target::{OnEach, TargetContext, TargetEvidence};
+use super::{FaultError, FaultKind, FaultWorld, Servers, error_count};
 use crate::members;
-use crate::wait::is_so;
+use crate::polling::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "migrate-atomic",
@@ -46,7 +46,7 @@ struct MigrateAtomic;
 impl OnEach for MigrateAtomic {
     type Kept = TargetEvidence<AtomicMigration>;
 
-    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let from = at.node()?.to_owned();
         let deployment = &at.deployment();
         let (count, to) = asked(deployment, &from, &at.injection.with).await?;
@@ -83,7 +83,7 @@ impl OnEach for MigrateAtomic {
         Ok(TargetEvidence(proof, moving))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let TargetEvidence(proof, moving) = kept;
         is_so(LONGEST, EVERY, || async {
             is_over(&moving.state(at.world).await)
@@ -108,7 +108,7 @@ impl OnEach for MigrateAtomic {
 
 impl AtomicMigration {
     /// What the server that got the order says of its migration: its state, why it failed, how often it was tried again.
-    async fn state(&self, world: &World) -> String {
+    async fn state(&self, world: &FaultWorld) -> String {
         let answer = world.command(&self.told, self.status).await;
         let answer = answer.unwrap_or_default();
         // Names and values in turn.

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
-use super::each::{At, OnEach};
+use super::per_target::{OnEach, TargetContext};
 use super::{
-    FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, World, error_count, settings,
+    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, error_count,
+    settings,
 };
 use crate::members::{self, Member};
-use crate::scenario::{On, Settings, Who};
-use crate::wait::is_so;
+use crate::polling::is_so;
+use crate::scenario::{FaultParty, FaultSite, Settings};
 
 /// How many slots move.
 pub(super) const SLOTS: SettingSpec =
@@ -49,7 +50,7 @@ const MIGRATE_MS: &str = "2000";
 const EPOCHS_WITHIN: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_millis(20);
 
-pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
+pub(super) fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), String> {
     if topology.kind != TopologyKind::Cluster || topology.shards < 2 {
         return Err(format!(
             "moving slots needs a cluster of at least two masters, and this is a `{}` topology",
@@ -60,7 +61,7 @@ pub(super) fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(
         return Ok(());
     };
     match on {
-        On::Parties(parties) if parties.contains(&Who::Node(to.to_owned())) => {
+        FaultSite::Parties(parties) if parties.contains(&FaultParty::Node(to.to_owned())) => {
             Err(format!("`to` is \"{to}\", and the slots are on it already"))
         }
         _ => Ok(()),
@@ -72,7 +73,7 @@ struct MigrateSlot;
 impl OnEach for MigrateSlot {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let from = at.node()?.to_owned();
         let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
         let pause = at.time("pause").unwrap_or(PAUSE);
@@ -114,7 +115,7 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
 
 /// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get them.
 pub(super) async fn chosen(
-    world: &World,
+    world: &FaultWorld,
     from: &str,
     (target, to): (&Member, &str),
     count: usize,
@@ -137,7 +138,7 @@ pub(super) async fn chosen(
 
 /// A row of slots on its way.
 struct SlotMigration<'w> {
-    world: &'w World,
+    world: &'w FaultWorld,
     from: String,
     to: String,
     pause: Duration,

@@ -20,16 +20,16 @@ mod client_kill;
 mod client_pause;
 mod clock;
 mod command;
+pub(crate) mod command_fault;
 mod config_set;
 mod disk;
-mod each;
 pub mod engine;
 mod failover;
-mod harms;
-pub(crate) mod hooked;
+mod fault_world;
 mod kill;
 mod late_writes;
 pub(crate) mod link;
+mod link_harms;
 mod maxmemory;
 pub(crate) mod message;
 mod migrate_atomic;
@@ -37,6 +37,7 @@ mod migrate_slot;
 mod names;
 mod network_disconnect;
 mod pause;
+mod per_target;
 mod power_cut;
 mod promote;
 mod refuse_command;
@@ -45,7 +46,6 @@ pub mod settings;
 pub mod stress;
 mod takeover;
 pub(crate) mod upgrade;
-mod world;
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,9 +53,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_config::{LinkFault, Party, Role, Topology};
 
-use crate::scenario::{On, Settings};
+use crate::scenario::{FaultSite, Settings};
 
-pub use world::{ClientControl, World};
+pub use fault_world::{ClientControl, FaultWorld};
 
 /// A kind of fault as the registry lists it.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub struct FaultKind {
     /// A sentence for `locklab list faults`.
     pub about: &'static str,
     /// What it may be put on.
-    pub hits: Hits,
+    pub hits: TargetKind,
     /// Which servers, where it is put on servers.
     pub servers: Servers,
     /// What may be said `with` it.
@@ -84,7 +84,7 @@ pub struct FaultKind {
     /// Whether nothing passes a link while it lasts.
     pub blocks: Blocks,
     /// What shows that it took effect where a hook carries it out.
-    pub shows: Shows,
+    pub shows: HookEvidence,
     /// Whether processes must have been started with the shim ([`crate::shim`]).
     pub needs_shim: bool,
     /// Whether clients must know the servers by name ([`crate::names`]).
@@ -93,7 +93,7 @@ pub struct FaultKind {
     pub needs_words: (&'static [&'static str], &'static str),
     /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
     /// way, and what would be allowed.
-    pub allowed: fn(&Topology, &On, &Settings) -> Result<(), String>,
+    pub allowed: fn(&Topology, &FaultSite, &Settings) -> Result<(), String>,
     /// What carries it out.
     pub fault: &'static dyn Fault,
 }
@@ -112,7 +112,7 @@ impl FaultKind {
         Self {
             name: "",
             about: "",
-            hits: Hits::Node,
+            hits: TargetKind::Node,
             servers: Servers::All,
             settings: &[],
             one_shot: false,
@@ -121,7 +121,7 @@ impl FaultKind {
             stays_down: false,
             recovers: false,
             blocks: Blocks::Nothing,
-            shows: Shows::Nothing,
+            shows: HookEvidence::Nothing,
             needs_shim: false,
             needs_names: false,
             needs_words: (&[], ""),
@@ -133,7 +133,7 @@ impl FaultKind {
     /// One on links that lasts, whatever passes there.
     const fn on_links(fault: &'static dyn Fault) -> Self {
         Self {
-            hits: Hits::Link,
+            hits: TargetKind::Link,
             any_system: true,
             ..Self::of(fault)
         }
@@ -153,7 +153,7 @@ pub enum Blocks {
 
 /// What a fault shows on a server besides a hook that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
+pub enum HookEvidence {
     /// The server refuses connections, or another process answers in its place.
     Gone,
     /// The server gives no answer.
@@ -164,7 +164,7 @@ pub enum Shows {
 
 /// What a fault may be put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hits {
+pub enum TargetKind {
     /// Servers.
     Node,
     /// Client processes.
@@ -177,7 +177,7 @@ pub enum Hits {
     Groups,
 }
 
-impl Hits {
+impl TargetKind {
     /// Whether it may be put on servers.
     pub fn node(self) -> bool {
         matches!(self, Self::Node | Self::Process)
@@ -307,13 +307,13 @@ pub static FAULTS: [FaultKind; 39] = [
     link::DELAY,
     link::CUT,
     link::PARTITION,
-    harms::BANDWIDTH,
-    harms::REFUSE,
-    harms::RESET,
-    harms::CLOSE_AFTER,
-    harms::SLICED,
-    harms::CORRUPT,
-    harms::LOSS,
+    link_harms::BANDWIDTH,
+    link_harms::REFUSE,
+    link_harms::RESET,
+    link_harms::CLOSE_AFTER,
+    link_harms::SLICED,
+    link_harms::CORRUPT,
+    link_harms::LOSS,
     network_disconnect::KIND,
     message::HOLD,
     message::DROP,
@@ -343,7 +343,7 @@ pub fn find(name: &str) -> Option<&'static FaultKind> {
 pub(crate) fn allowed(
     kind: &FaultKind,
     topology: &Topology,
-    on: &On,
+    on: &FaultSite,
     with: &Settings,
 ) -> Result<(), String> {
     let (name, shape) = (kind.name, topology.kind);
@@ -480,7 +480,7 @@ pub trait Fault: Send + Sync {
     ///
     /// # Errors
     /// What could not be done, and to whom.
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected;
+    async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected;
 }
 
 /// The undo of an injected fault. Dropping it is the safety net: no process stays stopped, no link stays cut.
@@ -496,19 +496,19 @@ pub trait FaultGuard: Send {
 
     /// Undoes the fault, and says what shows that it took effect. What could not be undone is in the words, and then it did not
     /// count as healed.
-    async fn heal(self: Box<Self>) -> Healed;
+    async fn heal(self: Box<Self>) -> HealReport;
 }
 
 /// How a heal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Healed {
+pub struct HealReport {
     /// The proof that the fault took effect.
     pub proof: Proof,
     /// Why it could not be undone; `None`: it was.
     pub failed: Option<String>,
 }
 
-impl Healed {
+impl HealReport {
     /// With everything that could not be undone.
     fn with(proof: Proof, failed: &[String]) -> Self {
         Self {
@@ -526,7 +526,7 @@ fn nodes(injection: &Injection) -> impl Iterator<Item = &str> {
 
 /// A figure of a server's INFO; 0 where the server does not give it.
 async fn command_figure(
-    world: &World,
+    world: &FaultWorld,
     node: &str,
     section: &str,
     name: &str,
@@ -537,7 +537,7 @@ async fn command_figure(
 }
 
 /// How often a server has answered this error so far: `errorstat_ASK:count=3`.
-async fn error_count(world: &World, node: &str, error: &str) -> Result<u64, FaultError> {
+async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", "errorstats"]).await?;
     let count = field(&info, &format!("errorstat_{error}"));
     let count = count.and_then(|count| count.strip_prefix("count=")?.parse().ok());

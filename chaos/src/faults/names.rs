@@ -6,10 +6,10 @@ use std::sync::Arc;
 use cluster_config::{Data, ProvisionerKind, Topology, TopologyKind};
 use tokio::net::TcpStream;
 
-use super::each::{At, Evidence, OnEach};
+use super::per_target::{Evidence, OnEach, TargetContext};
 use super::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, settings};
 use crate::names::{Names, named};
-use crate::scenario::{On, Settings, Who};
+use crate::scenario::{FaultParty, FaultSite, Settings};
 
 pub(super) const NEW_ADDRESS: FaultKind = FaultKind {
     name: "new-address",
@@ -38,7 +38,7 @@ const RESOLVING: FaultKind = FaultKind {
     ..FaultKind::of(&NewAddress)
 };
 
-fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> {
+fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), String> {
     let by_url = matches!(topology.kind, TopologyKind::Single | TopologyKind::Masters);
     if !by_url || topology.tls || topology.provisioner != ProvisionerKind::Process {
         return Err(
@@ -50,7 +50,10 @@ fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> 
     let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
-    match on.everybody().any(|who| *who == Who::Node(to.to_owned())) {
+    match on
+        .everybody()
+        .any(|who| *who == FaultParty::Node(to.to_owned()))
+    {
         false => Ok(()),
         true => Err(format!(
             "`to` is \"{to}\"; allowed is another node of this topology: {}",
@@ -59,7 +62,7 @@ fn allowed(topology: &Topology, on: &On, with: &Settings) -> Result<(), String> 
     }
 }
 
-impl<'a> At<'a> {
+impl<'a> TargetContext<'a> {
     fn names(self) -> Result<&'a Arc<Names>, FaultError> {
         let names = self.world.names.as_ref();
         names.ok_or_else(|| failed!("clients know {} by its address", self.target))
@@ -77,7 +80,7 @@ struct NewAddress;
 impl OnEach for NewAddress {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (node, deployment, names) = (at.node()?, at.deployment(), at.names()?);
         let port = deployment.node(node)?.address.port();
         let before = names.address(node);
@@ -113,7 +116,7 @@ struct Resolving {
 impl OnEach for Resolve {
     type Kept = Resolving;
 
-    async fn harm(at: At<'_>) -> Result<Resolving, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Resolving, FaultError> {
         let names = at.names()?;
         let (address, means) = match at.text("to") {
             Some(to) => (names.address(to), format!("resolves to {to}")),
@@ -126,13 +129,13 @@ impl OnEach for Resolve {
         })
     }
 
-    fn undo_now(at: At<'_>, _: &Resolving) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &Resolving) -> Result<(), FaultError> {
         at.point(at.names()?.address(at.node()?))
     }
 }
 
 impl Evidence for Resolving {
-    fn proof(&self, at: At<'_>) -> Proof {
+    fn proof(&self, at: TargetContext<'_>) -> Proof {
         let lookups = at.names().map_or(0, |names| names.lookups());
         let node = at.node().unwrap_or_default();
         let asked = lookups > self.lookups_before;

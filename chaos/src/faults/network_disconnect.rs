@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cluster_config::{ContainerNetwork, ProvisionerKind, TopologyKind};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, World};
-use crate::wait::is_so;
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, Proof};
+use crate::polling::is_so;
 
 /// The engine sets ports up again within a tenth of a second; a busy machine may need more.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
@@ -43,13 +43,13 @@ struct NetworkDisconnect;
 impl OnEach for NetworkDisconnect {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let node = at.node()?;
         at.deployment().unplug(node).await?;
         Ok(gone(at.world, node).await)
     }
 
-    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, _: &mut Proof) -> Result<(), FaultError> {
         let (node, deployment) = (at.node()?, at.deployment());
         deployment.plug_in(node).await?;
         let answers = || async { deployment.command(node, &["PING"]).await.is_ok() };
@@ -62,7 +62,7 @@ impl OnEach for NetworkDisconnect {
     }
 
     /// Without a runtime there is no engine to be asked, and the container goes with the deployment anyway.
-    fn undo_now(at: At<'_>, _: &Proof) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &Proof) -> Result<(), FaultError> {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (node, deployment) = (at.node()?.to_owned(), at.world.deployment.clone());
             runtime.spawn(async move { deployment.plug_in(&node).await });
@@ -72,7 +72,7 @@ impl OnEach for NetworkDisconnect {
 }
 
 /// Nobody answers at its published port, and its process is there.
-async fn gone(world: &World, node: &str) -> Proof {
+async fn gone(world: &FaultWorld, node: &str) -> Proof {
     let answer = world.deployment.command(node, &["PING"]).await;
     match (answer, world.deployment.pid(node)) {
         (Err(_), Some(pid)) => proof!(
@@ -89,12 +89,12 @@ mod tests {
     use cluster_config::Topology;
 
     use super::*;
-    use crate::scenario::{On, Settings};
+    use crate::scenario::{FaultSite, Settings};
 
     #[test]
     fn only_containers_with_a_network_each_can_be_taken_off_it() {
         let allowed = |topology: &Topology| {
-            let on = On::Parties(Vec::new());
+            let on = FaultSite::Parties(Vec::new());
             (KIND.allowed)(topology, &on, &Settings::new())
         };
         let mut topology = Topology::of(TopologyKind::Masters);

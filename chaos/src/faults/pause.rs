@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Hits, Proof, Shows, Target, World};
-use crate::wait::is_so;
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, HookEvidence, Proof, Target, TargetKind};
+use crate::polling::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "pause",
     about: "SIGSTOP until `for` ends: connections stay open, and nothing answers",
-    hits: Hits::Process,
+    hits: TargetKind::Process,
     any_system: true,
-    shows: Shows::Silent,
+    shows: HookEvidence::Silent,
     ..FaultKind::of(&Pause)
 };
 
@@ -20,7 +20,7 @@ struct Pause;
 impl OnEach for Pause {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         match at.target {
             Target::Node(name) => at.deployment().pause(name)?,
             Target::Client(number) => at.world.clients.pause(*number)?,
@@ -29,7 +29,7 @@ impl OnEach for Pause {
         Ok(stopped(at.world, at.target).await)
     }
 
-    fn undo_now(at: At<'_>, _: &Proof) -> Result<(), FaultError> {
+    fn undo_now(at: TargetContext<'_>, _: &Proof) -> Result<(), FaultError> {
         match at.target {
             // A node that was killed meanwhile needs no SIGCONT.
             Target::Node(name) if at.deployment().pid(name).is_some() => {
@@ -43,7 +43,7 @@ impl OnEach for Pause {
 }
 
 /// Waits until `/proc` says stopped: a signal is delivered a moment after it was sent.
-async fn stopped(world: &World, target: &Target) -> Proof {
+async fn stopped(world: &FaultWorld, target: &Target) -> Proof {
     let states = || match target {
         Target::Node(name) => Vec::from_iter(world.deployment.process_state(name)),
         Target::Client(number) => {

@@ -1,14 +1,14 @@
 //! A server is killed and loses what it had not synced, as if its power had been cut; it comes back when the fault ends.
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, Shows, kill};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, HookEvidence, Proof, kill};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "power-cut",
     about: "SIGKILL, and what was not synced is gone from its files; comes back when `for` ends",
     any_system: true,
     stays_down: true,
-    shows: Shows::Gone,
+    shows: HookEvidence::Gone,
     needs_shim: true,
     recovers: true,
     ..FaultKind::of(&PowerCut)
@@ -19,7 +19,7 @@ struct PowerCut;
 impl OnEach for PowerCut {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, &at.deployment());
         let page = at.world.page(at.target)?;
         let dir = deployment.data_dir(name)?;
@@ -35,7 +35,7 @@ impl OnEach for PowerCut {
         ))
     }
 
-    async fn undo(at: At<'_>, _: &mut Proof) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, _: &mut Proof) -> Result<(), FaultError> {
         kill::start_again(at.world, at.target).await
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use cluster_config::{Deployment, Node, Role, TopologyKind};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, Servers, World};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, FaultWorld, Proof, Servers};
 use crate::members;
-use crate::wait::is_so;
+use crate::polling::is_so;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "promote",
@@ -48,7 +48,7 @@ struct Promote;
 impl OnEach for Promote {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, &at.deployment());
         let kind = deployment.topology().kind;
         if kind == TopologyKind::Masters {
@@ -106,7 +106,7 @@ pub(super) fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<It
 }
 
 /// Who takes over when `name` is meant: a replica itself, for a master the last of its replicas.
-pub(super) async fn successor(world: &World, name: &str) -> Result<String, FaultError> {
+pub(super) async fn successor(world: &FaultWorld, name: &str) -> Result<String, FaultError> {
     let deployment = &world.deployment;
     if deployment.topology().kind != TopologyKind::Cluster {
         let roles = deployment.roles().await;

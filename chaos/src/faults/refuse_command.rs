@@ -1,6 +1,6 @@
 //! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
 
-use super::each::{At, OnEach, TargetEvidence};
+use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::{FaultError, FaultKind, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
@@ -15,7 +15,7 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct RefuseCommand;
 
 /// What clients that name no user may do, as rules that set exactly that.
-pub(super) async fn rules(at: At<'_>, node: &str) -> Result<Vec<String>, FaultError> {
+pub(super) async fn rules(at: TargetContext<'_>, node: &str) -> Result<Vec<String>, FaultError> {
     let users = at.world.command(node, &["ACL", "LIST"]).await?;
     let found = users
         .lines()
@@ -44,7 +44,7 @@ impl OnEach for RefuseCommand {
     /// What its clients may do without the fault.
     type Kept = TargetEvidence<Vec<String>>;
 
-    async fn harm(at: At<'_>) -> Result<Self::Kept, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
         let before = rules(at, node).await?;
         at.world.command(node, &["ACL", "LOG", "RESET"]).await?;
@@ -56,7 +56,7 @@ impl OnEach for RefuseCommand {
         Ok(TargetEvidence(proof, before))
     }
 
-    async fn undo(at: At<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let node = at.node()?;
         let log = at.world.command(node, &["ACL", "LOG"]).await;
         let allowed = at.world.command(node, &set(&kept.1)).await;

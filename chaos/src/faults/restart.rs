@@ -2,8 +2,8 @@
 
 use cluster_config::Data;
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, Shows};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, HookEvidence, Proof, SettingKind, SettingSpec};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "restart",
@@ -16,7 +16,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     ],
     any_system: true,
     one_shot: true,
-    shows: Shows::Gone,
+    shows: HookEvidence::Gone,
     recovers: true,
     ..FaultKind::of(&Restart)
 };
@@ -27,7 +27,7 @@ impl OnEach for Restart {
     type Kept = Proof;
     const TOGETHER: bool = true;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, at.deployment());
         let data = match at.text("data") {
             Some("lose") => Data::Lose,

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::each::{At, Evidence, OnEach};
+use super::per_target::{Evidence, OnEach, TargetContext};
 use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, settings};
 use crate::plan::Plan;
 use crate::scenario::Settings;
@@ -148,7 +148,7 @@ impl Drop for Stressed {
 impl OnEach for Stress {
     type Kept = StarvedServer;
 
-    async fn harm(at: At<'_>) -> Result<StarvedServer, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<StarvedServer, FaultError> {
         let node = at.node()?;
         of_this_machine(at.deployment().topology()).map_err(FaultError)?;
         let process = at.deployment().pid(node).and_then(ProcessId::of);
@@ -175,7 +175,7 @@ impl OnEach for Stress {
         })
     }
 
-    async fn undo(at: At<'_>, kept: &mut StarvedServer) -> Result<(), FaultError> {
+    async fn undo(at: TargetContext<'_>, kept: &mut StarvedServer) -> Result<(), FaultError> {
         kept.place = Err(kept.proof(at));
         while !kept.workers.iter().all(JoinHandle::is_finished) {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -186,7 +186,7 @@ impl OnEach for Stress {
 
 impl Evidence for StarvedServer {
     /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits longer.
-    fn proof(&self, at: At<'_>) -> Proof {
+    fn proof(&self, at: TargetContext<'_>) -> Proof {
         let process = match &self.place {
             Ok(Stressed(process, _)) => process,
             Err(seen) => return seen.clone(),

@@ -2,7 +2,7 @@
 
 use cluster_config::TopologyKind;
 
-use super::each::{At, OnEach};
+use super::per_target::{OnEach, TargetContext};
 use super::{FaultError, FaultKind, Proof, promote};
 use crate::members;
 
@@ -31,7 +31,7 @@ struct Takeover;
 impl OnEach for Takeover {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let successor = promote::successor(at.world, at.node()?).await?;
         let order = ["CLUSTER", "FAILOVER", "TAKEOVER"];
         at.deployment().command(&successor, &order).await?;

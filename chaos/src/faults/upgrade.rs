@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cluster_config::{Data, ProvisionerKind, Server};
 
-use super::each::{At, OnEach};
-use super::{FaultError, FaultKind, Proof, SettingKind, SettingSpec, Shows, settings};
+use super::per_target::{OnEach, TargetContext};
+use super::{FaultError, FaultKind, HookEvidence, Proof, SettingKind, SettingSpec, settings};
+use crate::polling::is_so;
 use crate::scenario::FaultSpec;
-use crate::wait::is_so;
 
 /// Its name in scenario files.
 const NAME: &str = "upgrade";
@@ -21,7 +21,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         "what it becomes: a name of `locklab list servers`, or the path of a server binary",
     )],
     one_shot: true,
-    shows: Shows::Gone,
+    shows: HookEvidence::Gone,
     recovers: true,
     allowed: |topology, _, _| {
         match topology.provisioner {
@@ -48,7 +48,7 @@ struct Upgrade;
 impl OnEach for Upgrade {
     type Kept = Proof;
 
-    async fn harm(at: At<'_>) -> Result<Proof, FaultError> {
+    async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, &at.deployment());
         let wanted = at.text("server").unwrap_or_default();
         let server = Server::find(wanted)?;

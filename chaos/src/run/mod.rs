@@ -1,10 +1,10 @@
 //! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
 
 mod hand_offs;
-mod judged;
 mod knee;
 mod recorded;
-pub mod shared;
+mod run_judgement;
+pub mod shared_clients;
 mod stalls;
 
 use std::fs;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bench::parts::Share;
+use bench::parts::GeneratorShare;
 use bench::subject::Subject;
 use cluster_config::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
@@ -28,12 +28,12 @@ use crate::faults::{stress, upgrade};
 use crate::plan::Plan;
 use crate::scenario::{self, FaultSpec};
 use crate::shim::Shims;
-pub use judged::check_options;
-use judged::{judged, nothing};
 use knee::settled;
 pub use recorded::load;
 use recorded::{Recorded, record};
-use shared::Together;
+pub use run_judgement::check_options;
+use run_judgement::{judged, nothing};
+use shared_clients::PartBarrier;
 
 /// What a run needs besides its plan.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub struct RunOptions {
     /// Who carries faults out that it takes, in place of the harness; `None`: nobody.
     pub engine: Option<Arc<dyn Engine>>,
     /// This run is one of several that make the plan together; `None`: it makes all of it.
-    pub together: Option<Together>,
+    pub together: Option<PartBarrier>,
     /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
     pub cancel: watch::Receiver<bool>,
     /// A history of more bytes is compressed once it was judged.
@@ -77,9 +77,9 @@ impl RunOptions {
         }
     }
 
-    fn share(&self) -> Share {
+    fn share(&self) -> GeneratorShare {
         let together = self.together.as_ref();
-        together.map_or(Share::WHOLE, |together| together.share)
+        together.map_or(GeneratorShare::WHOLE, |together| together.share)
     }
 }
 

@@ -9,7 +9,7 @@ use bench::sink::{HistorySink, Sink};
 use bench::subject::SubjectError;
 use cluster_config::Deployment;
 use results::history_writer::HistoryWriter;
-use results::open_loop::Wait;
+use results::open_loop::OpenLoopCall;
 use results::run::FaultSpan;
 use results::store::HISTORY_FILE;
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::stalls::Stalls;
-use super::{RunError, RunOptions, cancelled, shared};
+use super::{RunError, RunOptions, cancelled, shared_clients};
+use crate::client_sizes;
 use crate::clients::Clients;
-use crate::faults::World;
+use crate::faults::FaultWorld;
 use crate::names::Names;
-use crate::nemesis::{Nemesis, Scene};
+use crate::nemesis::{Nemesis, NemesisContext};
 use crate::plan::Plan;
 use crate::probe;
 use crate::scenario::{self, Length};
 use crate::shim::Shims;
-use crate::sizes;
 use crate::tracker::Tracker;
 
 /// After the heal, servers have so long to take writes again before the run goes on without them.
@@ -49,7 +49,7 @@ pub(super) struct Recorded {
     pub(super) unanswered: Vec<String>,
     /// How long callers waited from the moment at which they were due, where cycles begin on a schedule.
     #[serde(skip)]
-    pub(super) waits: Vec<Wait>,
+    pub(super) waits: Vec<OpenLoopCall>,
     /// What was measured of the clients, where bounds of it are expected.
     pub(super) figures: BTreeMap<String, f64>,
     /// How many acquires their callers gave up.
@@ -91,7 +91,7 @@ pub(super) async fn record(
     let clock_end = watch::Sender::new(false);
     let clock = options.together.as_ref().map(|together| {
         let (reference, tracker) = (together.reference.clone(), tracker.clone());
-        tokio::spawn(shared::watch_clock(
+        tokio::spawn(shared_clients::watch_clock(
             reference,
             tracker,
             clock_end.subscribe(),
@@ -125,7 +125,7 @@ pub(super) async fn record(
     let toxiproxy = deployment.toxiproxy();
     notes.extend(toxiproxy.map(|address| format!("links pass Toxiproxy {address}")));
 
-    let world = Arc::new(World {
+    let world = Arc::new(FaultWorld {
         deployment: deployment.clone(),
         clients: clients.clone(),
         locks: plan.load.locks.clone(),
@@ -134,7 +134,7 @@ pub(super) async fn record(
     });
     let end = watch::Sender::new(false);
     let over = watch::Sender::new(0);
-    let scene = Scene {
+    let scene = NemesisContext {
         world,
         sink: sink.clone(),
         grants: load.grants(),
@@ -174,9 +174,9 @@ pub(super) async fn record(
     clients.start(connected);
     nemesis.start(began);
     let sizes_end = watch::Sender::new(false);
-    let sizes = sizes::are_expected(plan).then(|| {
+    let sizes = client_sizes::are_expected(plan).then(|| {
         let (deployment, end) = (deployment.clone(), sizes_end.subscribe());
-        tokio::spawn(sizes::watch(deployment, clients.clone(), end))
+        tokio::spawn(client_sizes::watch(deployment, clients.clone(), end))
     });
     let partial = tokio::select! {
         () = tokio::time::sleep_until(began + duration) => false,
@@ -308,7 +308,7 @@ pub fn load(plan: &Plan) -> Load {
         permits: plan.lock.permits,
         workload: does.workload(),
         tasks: plan.load.tasks() as u32,
-        share: bench::parts::Share::WHOLE,
+        share: bench::parts::GeneratorShare::WHOLE,
         together: does.workload().asks.fewest_locks().max(2),
         pace: plan.load.pace(),
         seed: plan.seed,

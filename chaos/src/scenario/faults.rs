@@ -12,14 +12,14 @@ use toml::de::DeValue;
 use super::file::{FaultName, FaultTable, Load};
 use super::message::{self, OnMessage};
 use super::parse::{NOT_ZERO, at_least};
-use super::target::{self, On, Who};
+use super::target::{self, FaultParty, FaultSite};
 use super::values::{self, Length};
-use crate::faults::{FaultKind, Hits, Servers, SettingKind};
+use crate::faults::{FaultKind, Servers, SettingKind, TargetKind};
 
 /// When a fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum When {
+pub enum FaultTrigger {
     /// So long after the load began. Zero: before the load's first call.
     AtNs(u64),
     /// As soon as somebody has been granted a lock.
@@ -51,11 +51,11 @@ pub struct FaultSpec {
     /// Its kind, a name of the registry.
     pub fault: String,
     /// When it is injected.
-    pub when: When,
+    pub when: FaultTrigger,
     /// How long it lasts; `null`: until the end.
     pub lasts_ns: Option<u64>,
     /// On whom; in a plan, drawn parties are nodes by now.
-    pub on: On,
+    pub on: FaultSite,
     /// With which settings.
     pub with: Settings,
 }
@@ -69,16 +69,16 @@ impl FaultSpec {
 
 /// What is known of a scenario's servers while it is read.
 #[derive(Clone, Copy)]
-pub(super) struct Scene<'t> {
+pub(super) struct ScenarioServers<'t> {
     /// Which there are; `None`: what the file says of them is wrong.
     pub(super) topology: Option<&'t Topology>,
     /// No other fault comes before, so that each of them is what it began as.
     pub(super) as_begun: bool,
 }
 
-impl Scene<'_> {
+impl ScenarioServers<'_> {
     /// What somebody is when the fault comes, if that is known.
-    fn role(self, who: &Who) -> Option<Role> {
+    fn role(self, who: &FaultParty) -> Option<Role> {
         let begins_as = |node| {
             let mut roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
             let is = |role: &Role| {
@@ -88,10 +88,10 @@ impl Scene<'_> {
             roles.find(is)
         };
         match who {
-            Who::Sentinels => Some(Role::Sentinel),
-            Who::Replicas => Some(Role::Replica),
+            FaultParty::Sentinels => Some(Role::Sentinel),
+            FaultParty::Replicas => Some(Role::Replica),
             // A sentinel is never anything else.
-            Who::Node(node) => {
+            FaultParty::Node(node) => {
                 begins_as(node).filter(|role| self.as_begun || *role == Role::Sentinel)
             }
             _ => None,
@@ -102,7 +102,7 @@ impl Scene<'_> {
     fn fitting(self, servers: Servers) -> Vec<String> {
         let mut nodes = self.topology.map(target::data_nodes).unwrap_or_default();
         nodes.retain(|node| {
-            let role = self.role(&Who::Node(node.clone()));
+            let role = self.role(&FaultParty::Node(node.clone()));
             role.is_none_or(|role| servers.has(role))
         });
         nodes
@@ -114,7 +114,7 @@ pub(super) fn check(
     section: Section<'_>,
     table: &FaultTable,
     refused: impl Fn(&str) -> bool,
-    scene: Scene<'_>,
+    scene: ScenarioServers<'_>,
     load: &Load,
 ) -> Option<FaultSpec> {
     let when = when(section, table, scene.topology, load);
@@ -134,7 +134,7 @@ pub(super) fn check(
             }
         },
         None if refused("on") => None,
-        None if kind?.hits.node() => Some(On::Parties(vec![Who::Master])),
+        None if kind?.hits.node() => Some(FaultSite::Parties(vec![FaultParty::Master])),
         None => {
             let (name, hits) = (kind?.name, kind?.hits.words());
             let problem = format!("`{name}` needs `on`: it acts on {hits}");
@@ -154,7 +154,7 @@ pub(super) fn check(
     let with = settings_of(settings, kind, section.span("fault"), scene);
     if let Some(topology) = scene.topology {
         // Also where something else is wrong: what needs none of it is said in the same breath.
-        let nobody = On::Parties(Vec::new());
+        let nobody = FaultSite::Parties(Vec::new());
         let (on, with) = (on.as_ref().unwrap_or(&nobody), either(&with));
         if let Err(problem) = crate::faults::allowed(kind, topology, on, with) {
             section.complain("fault", problem);
@@ -183,7 +183,7 @@ fn when(
     table: &FaultTable,
     topology: Option<&Topology>,
     load: &Load,
-) -> Option<When> {
+) -> Option<FaultTrigger> {
     let mut given = ["at", "after", "when"]
         .into_iter()
         .filter(|key| section.get(key).is_some());
@@ -192,7 +192,7 @@ fn when(
         return None;
     }
     if table.after.is_some() {
-        return Some(When::AfterFirstGrant);
+        return Some(FaultTrigger::AfterFirstGrant);
     }
     if let Some(text) = &table.when {
         if let Some(topology) = topology.filter(|topology| !topology.kind.is_redis()) {
@@ -201,7 +201,7 @@ fn when(
             return None;
         }
         return section.word("when", |_| {
-            message::parse(text, topology, load.clients).map(When::OnMessage)
+            message::parse(text, topology, load.clients).map(FaultTrigger::OnMessage)
         });
     }
     let at = table.at.map_or(Duration::ZERO, |at| at.0);
@@ -213,7 +213,7 @@ fn when(
         section.complain("at", problem);
         return None;
     }
-    Some(When::AtNs(values::nanoseconds(at)))
+    Some(FaultTrigger::AtNs(values::nanoseconds(at)))
 }
 
 /// Why `when` is refused on servers of another system.
@@ -222,15 +222,21 @@ pub(crate) fn when_on_redis_alone(kind: TopologyKind) -> String {
 }
 
 /// Whether a fault can be on these parties, as far as it is known who they are.
-pub(super) fn fits(kind: &FaultKind, on: &On, scene: Scene<'_>) -> Result<(), String> {
+pub(super) fn fits(
+    kind: &FaultKind,
+    on: &FaultSite,
+    scene: ScenarioServers<'_>,
+) -> Result<(), String> {
     let (name, hits) = (kind.name, kind.hits);
     let fit = match on {
-        On::Parties(parties) => parties.iter().all(|who| match who.is_client() {
+        FaultSite::Parties(parties) => parties.iter().all(|who| match who.is_client() {
             true => hits.client(),
             false => hits.node(),
         }),
-        On::Link { both, .. } => hits == Hits::Link || (hits == Hits::Groups && *both),
-        On::Groups(_) => hits == Hits::Groups,
+        FaultSite::Link { both, .. } => {
+            hits == TargetKind::Link || (hits == TargetKind::Groups && *both)
+        }
+        FaultSite::Groups(_) => hits == TargetKind::Groups,
     };
     if !fit {
         return Err(format!("`{name}` acts on {}, not on `{on}`", hits.words()));
@@ -253,7 +259,7 @@ pub(super) fn settings_of(
     with: Section<'_>,
     kind: &'static FaultKind,
     place: std::ops::Range<usize>,
-    scene: Scene<'_>,
+    scene: ScenarioServers<'_>,
 ) -> Result<Settings, Settings> {
     let known: Vec<&str> = kind.settings.iter().map(|setting| setting.name).collect();
     let name = kind.name;
@@ -292,7 +298,11 @@ pub(super) fn settings_of(
     }
 }
 
-fn setting_of(kind: SettingKind, value: &DeValue<'_>, scene: Scene<'_>) -> Result<Setting, String> {
+fn setting_of(
+    kind: SettingKind,
+    value: &DeValue<'_>,
+    scene: ScenarioServers<'_>,
+) -> Result<Setting, String> {
     // A word that one of the readers of `values` understands is kept as it is.
     let text = || value.as_str().map(str::to_owned);
     fn read_by<T>(

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bench::recorded::{Owners, Protects};
-use bench::workload::{Asks, Workload};
+use bench::workload::{CycleShape, Workload};
 use cluster_config::TopologyTable;
 use cluster_config::input::{Scalar, schema_of, without_defaults, word};
 use results::audit::{Inherent, InherentCause};
@@ -260,8 +260,8 @@ impl Load {
         let mix: BTreeMap<String, u32> = match asks {
             _ if !self.mix.is_empty() => self.mix.clone(),
             // Both sides are asked for by name, whichever kind is the lock's own.
-            Asks::Sides { .. } => asks.mix("").into_iter().collect(),
-            Asks::One => asks.mix(kind).into_iter().collect(),
+            CycleShape::Sides { .. } => asks.mix("").into_iter().collect(),
+            CycleShape::One => asks.mix(kind).into_iter().collect(),
             _ => asks.mix(&asks.kind(kind, offered)?).into_iter().collect(),
         };
         let lacking = mix.keys().find(|kind| !kind.is_empty() && lacks(kind));
@@ -309,7 +309,7 @@ pub(super) struct FaultTable {
     pub(super) at: Option<Length>,
     /// `first-grant`.
     #[schemars(with = "Option<String>")]
-    pub(super) after: Option<After>,
+    pub(super) after: Option<TriggerEvent>,
     /// A command on the wire.
     pub(super) when: Option<String>,
     /// How long; absent: until the end.
@@ -328,7 +328,7 @@ pub(super) struct FaultTable {
 /// What a fault can come after.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum After {
+pub(super) enum TriggerEvent {
     FirstGrant,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use cluster_config::{Pattern, Topology};
 use serde::{Deserialize, Serialize};
 
-use super::target::{self, Who};
+use super::target::{self, FaultParty};
 use crate::faults::message::{pattern, role};
 
 /// A message between a client or a server and a server, as it passes a proxy.
@@ -17,9 +17,9 @@ pub struct OnMessage {
     /// `acquire`: what its client is doing for a lock that the message names.
     pub words: String,
     /// Who sends it; `None`: anybody.
-    pub from: Option<Who>,
+    pub from: Option<FaultParty>,
     /// Who receives it; `None`: anybody.
-    pub to: Option<Who>,
+    pub to: Option<FaultParty>,
 }
 
 impl OnMessage {
@@ -88,12 +88,12 @@ pub(super) fn parse(
     if words.last() == Some(&"reply") {
         words.pop();
         // Replies flow from servers: those of a client are what servers send to it.
-        if from.as_ref().is_some_and(Who::is_client) {
+        if from.as_ref().is_some_and(FaultParty::is_client) {
             return Err(format!(
                 "{FORM}; a reply comes from a server: `reply to`, or leave `reply` out"
             ));
         }
-    } else if to.as_ref().is_some_and(Who::is_client) {
+    } else if to.as_ref().is_some_and(FaultParty::is_client) {
         return Err(format!(
             "{FORM}; what a client receives is a reply: say `reply to`"
         ));
@@ -123,10 +123,14 @@ fn ordinal(word: &str) -> Option<u64> {
         .find_map(|end| word.strip_suffix(end)?.parse().ok())
 }
 
-fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<Who, String> {
+fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultParty, String> {
     let who = target::who(name, topology, clients).map_err(|why| format!("{FORM}; {why}"))?;
     match who {
-        Who::Node(_) | Who::Client(_) | Who::Master | Who::Any | Who::AnyClient => Ok(who),
+        FaultParty::Node(_)
+        | FaultParty::Client(_)
+        | FaultParty::Master
+        | FaultParty::Any
+        | FaultParty::AnyClient => Ok(who),
         several => Err(format!("one party, {FORM}; `{several}` may be several")),
     }
 }
@@ -150,7 +154,7 @@ mod tests {
                 nth: 3,
                 words: "EVALSHA".to_owned(),
                 from: None,
-                to: Some(Who::Client(1)),
+                to: Some(FaultParty::Client(1)),
             }
         );
         let message = read("SET orders PX from any client to master").expect("good");

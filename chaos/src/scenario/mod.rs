@@ -19,12 +19,12 @@ use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub(crate) use faults::when_on_redis_alone;
-pub use faults::{FaultSpec, Setting, Settings, When};
+pub use faults::{FaultSpec, FaultTrigger, Setting, Settings};
 pub use file::{Audit, DrawnOperation, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
 pub(crate) use target::parse as parse_on;
-pub use target::{On, Who};
+pub use target::{FaultParty, FaultSite};
 pub(crate) use target::{data_nodes, quorum, sentinels};
 pub use values::{Length, Range};
 pub(crate) use values::{duration, nanoseconds, percent, rate, share_of_knee, shift};

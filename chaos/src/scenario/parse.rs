@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bench::abilities::Abilities;
 use bench::recorded::{Owners, Protects};
-use bench::workload::Asks;
+use bench::workload::CycleShape;
 use cluster_config::Topology;
 use cluster_config::input::{Problems, Section, one_of, read_table};
 use toml::de::DeTable;
@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use crate::audit::place;
 use crate::checkers::kinds::names;
 
-use super::faults::Scene;
+use super::faults::ScenarioServers;
 use super::file::{Audit, CLIENTS_MAX, ExpectTable, FaultTable, File, Load, Lock};
 use super::values::{self, DURATION, Length};
 use super::{FaultSpec, Scenario, ScenarioErrors, default_subject, faults, random};
@@ -68,7 +68,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     }
     load(load_section, &mut file.load);
     if lock_section.get("permits").is_none()
-        && let Asks::Permit { of } = file.load.workload().asks
+        && let CycleShape::Permit { of } = file.load.workload().asks
     {
         file.lock.permits = of;
     }
@@ -86,7 +86,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
             };
             let number = index.to_string();
             let refused = |key: &str| !sound(&["faults", &number, key]);
-            let scene = Scene {
+            let scene = ScenarioServers {
                 topology: topology.as_ref(),
                 as_begun: file.random.is_none() && comes_first(&file.faults, index),
             };

@@ -1,13 +1,13 @@
 //! What faults may be drawn, on whom, how often and for how long; the plan draws them.
 
-use bench::workload::Asks;
+use bench::workload::CycleShape;
 use cluster_config::Topology;
 use cluster_config::input::{Section, nearest, one_of};
 
-use super::faults::{self, Scene, Settings};
+use super::faults::{self, ScenarioServers, Settings};
 use super::file::{DrawnOperation, Load, OneOrMore, RandomTable};
 use super::parse::require;
-use super::target::{self, On};
+use super::target::{self, FaultSite};
 use super::values::Range;
 use crate::faults::{FaultKind, allowed, names};
 
@@ -37,7 +37,7 @@ pub struct Candidate {
     /// With which settings.
     pub with: Settings,
     /// On one of these.
-    pub on: Vec<On>,
+    pub on: Vec<FaultSite>,
 }
 
 /// What a `[random]` section means on a topology and under a load.
@@ -48,7 +48,7 @@ pub(super) fn check(
     load: &Load,
 ) -> Option<RandomSpec> {
     let draws_kinds = table.operations.contains(&DrawnOperation::Kind);
-    if draws_kinds && load.workload().asks != Asks::One {
+    if draws_kinds && load.workload().asks != CycleShape::One {
         let problem = format!(
             "`operations` has `kind`, and `{}` asks for a kind of its own: leave out one of the two",
             load.workload().name
@@ -106,7 +106,7 @@ fn on(
     table: &RandomTable,
     topology: Option<&Topology>,
     clients: u32,
-) -> Option<Vec<On>> {
+) -> Option<Vec<FaultSite>> {
     let texts = match &table.on {
         OneOrMore::One(text) => std::slice::from_ref(text),
         OneOrMore::More(texts) => texts,
@@ -132,18 +132,18 @@ fn candidate(
     with: Section<'_>,
     kind: &'static FaultKind,
     weight: u32,
-    on: &[On],
+    on: &[FaultSite],
     topology: Option<&Topology>,
 ) -> Option<Candidate> {
     let own = with.table(kind.name, "of settings");
     // Each comes after others, which may have changed who is master.
-    let scene = Scene {
+    let scene = ScenarioServers {
         topology,
         as_begun: false,
     };
     let settings = faults::settings_of(own, kind, section.span("faults"), scene).ok()?;
     let fits = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok());
-    let on: Vec<On> = fits.cloned().collect();
+    let on: Vec<FaultSite> = fits.cloned().collect();
     let (name, hits) = (kind.name, kind.hits.words());
     let allowed = match on.as_slice() {
         [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),

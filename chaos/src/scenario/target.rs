@@ -11,7 +11,7 @@ use crate::partition;
 /// Who a fault may be put on, as written in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Who {
+pub enum FaultParty {
     /// The master when the fault is injected: in a cluster the one that has the locks' slots, else the first.
     Master,
     /// Every master when the fault is injected.
@@ -38,7 +38,7 @@ pub enum Who {
     Any,
 }
 
-impl Who {
+impl FaultParty {
     /// Whether it is a client or clients.
     pub fn is_client(&self) -> bool {
         matches!(
@@ -48,7 +48,7 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for FaultParty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(name) => f.write_str(name),
@@ -64,26 +64,26 @@ impl fmt::Display for Who {
 /// What a fault is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum On {
+pub enum FaultSite {
     /// Each of these parties.
-    Parties(Vec<Who>),
+    Parties(Vec<FaultParty>),
     /// The bytes that flow from the one side to the other.
     Link {
         /// Who sends.
-        from: Vec<Who>,
+        from: Vec<FaultParty>,
         /// Who receives.
-        to: Vec<Who>,
+        to: Vec<FaultParty>,
         /// Also the other way.
         both: bool,
     },
     /// Groups with nothing between them.
-    Groups(Vec<Vec<Who>>),
+    Groups(Vec<Vec<FaultParty>>),
 }
 
-impl On {
+impl FaultSite {
     /// Everybody that it names.
-    pub fn everybody(&self) -> impl Iterator<Item = &Who> {
-        let sides: Vec<&Vec<Who>> = match self {
+    pub fn everybody(&self) -> impl Iterator<Item = &FaultParty> {
+        let sides: Vec<&Vec<FaultParty>> = match self {
             Self::Parties(parties) => vec![parties],
             Self::Link { from, to, .. } => vec![from, to],
             Self::Groups(groups) => groups.iter().collect(),
@@ -92,10 +92,10 @@ impl On {
     }
 }
 
-impl fmt::Display for On {
+impl fmt::Display for FaultSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |parties: &[Who]| {
-            let names: Vec<String> = parties.iter().map(Who::to_string).collect();
+        let list = |parties: &[FaultParty]| {
+            let names: Vec<String> = parties.iter().map(FaultParty::to_string).collect();
             names.join(", ")
         };
         match self {
@@ -113,17 +113,17 @@ impl fmt::Display for On {
 }
 
 /// The words for parties that are found, or drawn, by what they are.
-const ROLES: [(&str, Who); 10] = [
-    ("master", Who::Master),
-    ("masters", Who::Masters),
-    ("replicas", Who::Replicas),
-    ("sentinels", Who::Sentinels),
-    ("clients", Who::Clients),
-    ("holder", Who::Holder),
-    ("minority", Who::Minority),
-    ("majority", Who::Majority),
-    ("any", Who::Any),
-    ("any client", Who::AnyClient),
+const ROLES: [(&str, FaultParty); 10] = [
+    ("master", FaultParty::Master),
+    ("masters", FaultParty::Masters),
+    ("replicas", FaultParty::Replicas),
+    ("sentinels", FaultParty::Sentinels),
+    ("clients", FaultParty::Clients),
+    ("holder", FaultParty::Holder),
+    ("minority", FaultParty::Minority),
+    ("majority", FaultParty::Majority),
+    ("any", FaultParty::Any),
+    ("any client", FaultParty::AnyClient),
 ];
 
 /// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
@@ -149,9 +149,9 @@ pub(crate) fn parse(
     text: &str,
     topology: Option<&Topology>,
     clients: u32,
-) -> Result<On, Vec<String>> {
+) -> Result<FaultSite, Vec<String>> {
     let mut problems = Vec::new();
-    let mut list = |text: &str| -> Vec<Who> {
+    let mut list = |text: &str| -> Vec<FaultParty> {
         let words = text.split(',').map(str::trim);
         let read = words.map(|word| who(word, topology, clients));
         read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok())
@@ -159,12 +159,12 @@ pub(crate) fn parse(
     };
     let both = text.contains("<->");
     let on = if text.contains('|') {
-        On::Groups(text.split('|').map(&mut list).collect())
+        FaultSite::Groups(text.split('|').map(&mut list).collect())
     } else if let Some((from, to)) = text.split_once(if both { "<->" } else { "->" }) {
         let (from, to) = (list(from), list(to));
-        On::Link { from, to, both }
+        FaultSite::Link { from, to, both }
     } else {
-        On::Parties(list(text))
+        FaultSite::Parties(list(text))
     };
     if problems.is_empty() {
         problems.extend(idle(&on, clients));
@@ -176,28 +176,29 @@ pub(crate) fn parse(
 }
 
 /// Why nothing passes where this points to, if that can be said before anybody's role is known.
-fn idle(on: &On, clients: u32) -> Option<String> {
+fn idle(on: &FaultSite, clients: u32) -> Option<String> {
     match on {
-        On::Parties(_) => None,
-        On::Link { from, to, .. } => {
-            let only_clients = from.iter().chain(to).all(Who::is_client);
+        FaultSite::Parties(_) => None,
+        FaultSite::Link { from, to, .. } => {
+            let only_clients = from.iter().chain(to).all(FaultParty::is_client);
             if only_clients {
                 return Some(format!(
                     "nothing passes on `{on}`: clients talk to servers only"
                 ));
             }
-            let itself =
-                from.len() == 1 && from == to && matches!(from[0], Who::Node(_) | Who::Master);
+            let itself = from.len() == 1
+                && from == to
+                && matches!(from[0], FaultParty::Node(_) | FaultParty::Master);
             itself.then(|| format!("nothing passes on `{on}`: nobody talks to itself by a link"))
         }
-        On::Groups(groups) => {
-            let parties = |group: &Vec<Who>| -> Option<Vec<Party>> {
+        FaultSite::Groups(groups) => {
+            let parties = |group: &Vec<FaultParty>| -> Option<Vec<Party>> {
                 let mut parties = Vec::new();
                 for who in group {
                     match who {
-                        Who::Node(name) => parties.push(Party::Node(name.clone())),
-                        Who::Client(number) => parties.push(Party::Client(*number)),
-                        Who::Clients => parties.extend((1..=clients).map(Party::Client)),
+                        FaultParty::Node(name) => parties.push(Party::Node(name.clone())),
+                        FaultParty::Client(number) => parties.push(Party::Client(*number)),
+                        FaultParty::Clients => parties.extend((1..=clients).map(Party::Client)),
                         // Who that is shows only when the fault comes.
                         _ => return None,
                     }
@@ -214,7 +215,11 @@ fn idle(on: &On, clients: u32) -> Option<String> {
     }
 }
 
-pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Result<Who, String> {
+pub(super) fn who(
+    word: &str,
+    topology: Option<&Topology>,
+    clients: u32,
+) -> Result<FaultParty, String> {
     if let Some(number) = word
         .strip_prefix("client ")
         .map(str::trim)
@@ -222,7 +227,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
         .and_then(|number| number.parse::<u32>().ok())
     {
         return if (1..=clients).contains(&number) {
-            Ok(Who::Client(number))
+            Ok(FaultParty::Client(number))
         } else {
             Err(format!(
                 "there is no client {number}: this load has clients 1 to {clients}"
@@ -236,7 +241,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
         return match role {
             Some((_, who)) => Ok(who.clone()),
             None if word.is_empty() => Err("a name is missing".to_owned()),
-            None if near.is_empty() => Ok(Who::Node(word.to_owned())),
+            None if near.is_empty() => Ok(FaultParty::Node(word.to_owned())),
             None => Err(format!(
                 "`{word}` is nobody here; allowed are a role ({}) and the names of nodes and clients{near}",
                 one_of(roles())
@@ -250,7 +255,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
         names
     };
     if known().iter().any(|name| name == word) {
-        return Ok(Who::Node(word.to_owned()));
+        return Ok(FaultParty::Node(word.to_owned()));
     }
     let lacking = match word {
         "replicas" => topology.data_nodes() == master_count(topology),
@@ -260,7 +265,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
     let several = quorum(topology).len();
     match role {
         Some(_) if lacking => Err(format!("this `{kind}` topology has no {word}")),
-        Some((_, Who::Minority | Who::Majority)) if several < 3 => Err(format!(
+        Some((_, FaultParty::Minority | FaultParty::Majority)) if several < 3 => Err(format!(
             "`{word}` needs at least 3 nodes to choose from, and this topology has {several}"
         )),
         Some((_, who)) => Ok(who.clone()),
@@ -298,7 +303,7 @@ mod tests {
     use super::*;
     use cluster_config::TopologyKind;
 
-    fn read(text: &str) -> Result<On, Vec<String>> {
+    fn read(text: &str) -> Result<FaultSite, Vec<String>> {
         parse(text, Some(&Topology::of(TopologyKind::Sentinel)), 3)
     }
 

@@ -10,7 +10,7 @@ use results::verdict::CLASSES;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{FaultSpec, OnMessage, Setting, When, Who};
+use super::{FaultParty, FaultSpec, FaultTrigger, OnMessage, Setting};
 use crate::faults::{SettingKind, SettingSpec};
 use crate::plan::Plan;
 
@@ -167,9 +167,9 @@ fn fault(planned: &FaultSpec) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     match &planned.when {
-        When::AtNs(at_ns) => put("at", json!(duration(*at_ns))),
-        When::AfterFirstGrant => put("after", json!("first-grant")),
-        When::OnMessage(message) => put("when", json!(phrase(message))),
+        FaultTrigger::AtNs(at_ns) => put("at", json!(duration(*at_ns))),
+        FaultTrigger::AfterFirstGrant => put("after", json!("first-grant")),
+        FaultTrigger::OnMessage(message) => put("when", json!(phrase(message))),
     };
     put("for", json!(planned.lasts_ns.map(duration)));
     put("fault", json!(planned.fault));
@@ -194,7 +194,7 @@ fn fault(planned: &FaultSpec) -> Map<String, Value> {
 
 /// As a file says it: what a client receives is a reply.
 fn phrase(message: &OnMessage) -> String {
-    let reply = message.to.as_ref().is_some_and(Who::is_client);
+    let reply = message.to.as_ref().is_some_and(FaultParty::is_client);
     let mut text = format!("{}th {}", message.nth, message.words);
     if reply {
         text.push_str(" reply");

@@ -1,7 +1,7 @@
 //! `locklab audit`: every scenario that fits a lock, a sound lock beside each conviction, a short bench; a scorecard.
 
+mod audit_runs;
 mod meet;
-mod tries;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use futures_util::StreamExt as _;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 
-use self::meet::{Met, meet};
-use self::tries::Tries;
+use self::audit_runs::AuditRuns;
+use self::meet::{ProbedLock, meet};
 use super::bench::{keep_server, measure, short_plan, subjects};
-use super::chaos::{How, Source, seeds, source};
-use super::part::{Digest, PartArgs, Slice, digest_of_plan};
+use super::chaos::{ScenarioRunOptions, Source, seeds, source};
+use super::part_number::{Digest, PartArgs, PartNumber, digest_of_plan};
 use super::run::{Keeper, NOTHING_TRIED};
 use super::target::{OwnServers, Servers};
 use crate::args::ResultArgs;
@@ -128,7 +128,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }))
     });
     keeper.is_part(part)?;
-    let work = Work {
+    let work = AuditRun {
         options: &options,
         names,
         scenarios,
@@ -247,7 +247,7 @@ fn suite(
 }
 
 /// A scenario, by which words it is found, on which server of a matrix, and why it cannot be carried out on the target, if so.
-struct Asked {
+struct AuditScenario {
     file: String,
     scenario: Scenario,
     /// Empty where no server was named.
@@ -262,7 +262,7 @@ fn scenarios(
     names: &[String],
     sources: Vec<Source>,
     servers: Option<&Servers>,
-) -> anyhow::Result<Vec<Asked>> {
+) -> anyhow::Result<Vec<AuditScenario>> {
     let matrix = options.own.matrix()?;
     let mut all = Vec::new();
     for source in sources {
@@ -277,7 +277,7 @@ fn scenarios(
         // One about a server of its own stays on it.
         let anywhere = scenario.is_for_any_server();
         for server in &matrix {
-            let mut asked = Asked {
+            let mut asked = AuditScenario {
                 file: source.file.clone(),
                 scenario: scenario.clone(),
                 server: String::new(),
@@ -302,22 +302,22 @@ fn scenarios(
 }
 
 /// An audit that is being made.
-struct Work<'a> {
+struct AuditRun<'a> {
     options: &'a Options,
     names: Vec<String>,
-    scenarios: Vec<Asked>,
+    scenarios: Vec<AuditScenario>,
     servers: Option<&'a Servers>,
     jobs: usize,
     seed: u64,
     /// The part of the plan that this call runs; `None`: all of it.
-    slice: Option<Slice>,
+    slice: Option<PartNumber>,
     cancel: &'a Cancel,
     terminal: &'a Terminal,
 }
 
-impl Work<'_> {
+impl AuditRun<'_> {
     /// Whether a scenario with a seed is run by this call.
-    fn has(&self, asked: &Asked, seed: u64) -> bool {
+    fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
         self.slice
             .is_none_or(|slice| slice.has(&asked.scenario.name, seed))
     }
@@ -330,10 +330,10 @@ impl Work<'_> {
         if let Some(version) = met.iter().find_map(|met| met.server.as_ref()) {
             keep_server(keeper, &Topology::of(TopologyKind::Single), version);
         }
-        let mut tries = Tries::new(self, &met);
+        let mut tries = AuditRuns::new(self, &met);
         tries.run(keeper).await?;
         tries.settle(keeper).await?;
-        let measures = self.slice.is_none_or(Slice::is_first) && !self.options.no_bench;
+        let measures = self.slice.is_none_or(PartNumber::is_first) && !self.options.no_bench;
         let full = self.options.suite == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);
@@ -347,7 +347,7 @@ impl Work<'_> {
     }
 
     /// Learns what each lock has, and tries each driver against the protocol.
-    async fn meet_all(&self, keeper: &Keeper) -> anyhow::Result<Vec<Met>> {
+    async fn meet_all(&self, keeper: &Keeper) -> anyhow::Result<Vec<ProbedLock>> {
         let bar = self
             .terminal
             .bar(self.names.len() as u64, "locks, step by step");
@@ -390,14 +390,14 @@ impl Work<'_> {
     }
 
     /// How scenarios are run here.
-    fn how(&self, keeper: &Keeper) -> How {
-        How::new(self.jobs, self.servers, &keeper.key_prefix())
+    fn how(&self, keeper: &Keeper) -> ScenarioRunOptions {
+        ScenarioRunOptions::new(self.jobs, self.servers, &keeper.key_prefix())
     }
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.
-    async fn bench(&self, met: &[Met], keeper: &mut Keeper) -> anyhow::Result<()> {
+    async fn bench(&self, met: &[ProbedLock], keeper: &mut Keeper) -> anyhow::Result<()> {
         for kind in TopologyKind::ALL {
-            let measured = |met: &&Met| met.met_on == Some(kind) && met.is_measurable();
+            let measured = |met: &&ProbedLock| met.met_on == Some(kind) && met.is_measurable();
             let of_kind = met.iter().filter(measured);
             let names: Vec<String> = of_kind.map(|met| met.audited.name.clone()).collect();
             if names.is_empty() {

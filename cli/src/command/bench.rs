@@ -19,11 +19,11 @@ use results::verdict::State;
 use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
-use super::part::{PARTS, PartArgs};
+use super::part_number::{PARTS, PartArgs};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::Keeper;
 use super::target::Servers;
-use crate::args::{Mine, ResultArgs, durability, duration, lasting};
+use crate::args::{ResultArgs, TargetConsent, durability, duration, lasting};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -58,7 +58,7 @@ pub(crate) struct Options {
     #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL")]
     pub(super) target: Option<String>,
     #[command(flatten, next_help_heading = WHERE)]
-    pub(super) mine: Mine,
+    pub(super) mine: TargetConsent,
     #[command(flatten)]
     part: PartArgs,
     /// With --part: how long parts wait for each other
@@ -532,7 +532,7 @@ pub(crate) async fn measure(
 }
 
 /// What a generator does that is not alone.
-pub(super) struct Together {
+pub(super) struct GeneratorPart {
     /// Where it meets the others.
     pub(super) barrier: Arc<Barrier>,
     /// What it does with each round.
@@ -543,7 +543,7 @@ pub(super) struct Together {
 pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Placement>>,
-    together: Option<Together>,
+    together: Option<GeneratorPart>,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
     let bar = keeper.terminal.bar(1, &plan.topology);

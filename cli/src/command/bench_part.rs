@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::driver::{BenchOutcome, Source};
-use bench::parts::{Barrier, BarrierError, Share};
+use bench::parts::{Barrier, BarrierError, GeneratorShare};
 use results::run::Run;
 
-use super::bench::{Ended, Options, Together, judge, measure_at, plan};
-use super::part::{Slice, digest};
+use super::bench::{Ended, GeneratorPart, Options, judge, measure_at, plan};
+use super::part_number::{PartNumber, digest};
 use super::run::Keeper;
 use super::target::Servers;
 use crate::exit;
@@ -42,7 +42,7 @@ pub(super) fn check(options: &Options) -> anyhow::Result<()> {
 
 /// Measures this part's share, in step with the others.
 pub(super) async fn run(
-    slice: Slice,
+    slice: PartNumber,
     options: &Options,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
@@ -70,7 +70,7 @@ pub(super) async fn run(
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
     writeln!(file, "{}", plan.head())?;
     let file = Mutex::new(file);
-    let together = Together {
+    let together = GeneratorPart {
         barrier: barrier.clone(),
         record: Box::new(move |line| {
             let mut file = file.lock().expect("no panic");
@@ -116,7 +116,7 @@ pub(super) async fn part_ways(
 pub(super) async fn join(
     url: &str,
     prefix: &str,
-    share: Share,
+    share: GeneratorShare,
     mut common: serde_json::Value,
     within: Duration,
     keeper: &mut Keeper,
@@ -138,7 +138,7 @@ pub(super) async fn join(
 }
 
 /// Which clients are a part's, in words.
-pub(super) fn clients_of(share: Share, clients: u32) -> String {
+pub(super) fn clients_of(share: GeneratorShare, clients: u32) -> String {
     const SHOWN: u32 = 4;
     let count = share.count(clients);
     let name = |own: u32| format!("c{}", share.number(own) + 1);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn each_client_is_named_with_one_part() {
-        let share = |index| Share { index, of: 2 };
+        let share = |index| GeneratorShare { index, of: 2 };
         assert_eq!(clients_of(share(0), 4), "clients c1, c3");
         assert_eq!(clients_of(share(1), 4), "clients c2, c4");
         assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench::driver::BenchPlan;
 use bench::sweep::knee::{Answer, Knee, Search, Step};
 use bench::sweep::levels;
-use bench::workload::{self, Asks, Pace, Spread};
+use bench::workload::{self, CycleShape, Pace, Spread};
 use clap::ValueEnum;
 use cluster_config::{Links, Topology, TopologyKind};
 use results::measures::{KneeAt, Sweep, SweepPoint, UnknownRate};
@@ -56,7 +56,7 @@ pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
             "does not keep all tasks but one waiting"
         }
         Over::Locks if workload.spread == Spread::One => "has one lock",
-        Over::Locks if workload.asks != Asks::One => "takes several locks at once",
+        Over::Locks if workload.asks != CycleShape::One => "takes several locks at once",
         _ => return Ok(()),
     };
     Err(exit::usage(format!(

@@ -23,7 +23,7 @@ use results::run::{NotApplicable, ScenarioResult};
 
 use super::abilities::ask;
 use super::chaos_part::ShareArgs;
-use super::part::{Digest, PartArgs, digest_of_plan};
+use super::part_number::{Digest, PartArgs, digest_of_plan};
 use super::plans::{self, PLAN_FILE};
 use super::provisioner::{self, ProvisionerArgs};
 use super::run::{Keeper, NOTHING_TRIED};
@@ -176,11 +176,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             planned.plan.prefix_locks(&format!("{prefix}{number}:"));
         }
     }
-    let how = How {
+    let how = ScenarioRunOptions {
         own_lock: options.own_lock(),
         toxiproxy: options.toxiproxy,
         compress_above: options.compress_above,
-        ..How::new(options.jobs as usize, servers.as_ref(), &prefix)
+        ..ScenarioRunOptions::new(options.jobs as usize, servers.as_ref(), &prefix)
     };
     let ended = run_all(planned, how, &mut keeper).await;
     if let Some(servers) = &mut servers {
@@ -255,7 +255,7 @@ pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
     }
     Err(exit::input(format!(
         "`{name}` is neither a file nor a built-in scenario{} (`locklab list scenarios` shows all)",
-        results::nearest::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
+        results::spelling::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
     )))
 }
 
@@ -298,7 +298,7 @@ fn skipped(name: &str, topology: TopologyKind, subject: &str, why: String) -> No
 }
 
 /// A scenario that is not run, and why.
-enum Left {
+enum SkippedScenario {
     /// It is wrong, or wrong for these servers.
     Wrong(String),
     /// It is not for this lock, or its server is not here; the others are run.
@@ -327,11 +327,13 @@ impl Planner<'_> {
             match self.one(source).await? {
                 Ok(plans) => planned.extend(plans),
                 // The suite goes on with what such a server can do.
-                Err(Left::Wrong(why)) if self.options.all && self.options.toxiproxy.is_some() => {
+                Err(SkippedScenario::Wrong(why))
+                    if self.options.all && self.options.toxiproxy.is_some() =>
+                {
                     self.terminal.warn(&format!("left out: {why}"));
                 }
-                Err(Left::Wrong(why)) => wrong.push(why),
-                Err(Left::Out(skipped)) => {
+                Err(SkippedScenario::Wrong(why)) => wrong.push(why),
+                Err(SkippedScenario::Out(skipped)) => {
                     self.terminal.detail(&skipped.to_string());
                     not_applicable.push(skipped);
                 }
@@ -347,7 +349,7 @@ impl Planner<'_> {
     async fn one(
         &mut self,
         source: &Source,
-    ) -> anyhow::Result<Result<Vec<(Planned, Digest)>, Left>> {
+    ) -> anyhow::Result<Result<Vec<(Planned, Digest)>, SkippedScenario>> {
         let scenario = match self.on_servers(source) {
             Ok(scenario) => scenario,
             Err(left) => return Ok(Err(left)),
@@ -361,7 +363,7 @@ impl Planner<'_> {
         let lock = lock.unwrap_or(&asked.lock.subject).clone();
         let (scenario, subject) = match self.with_lock(scenario).await? {
             Ok(fitting) => fitting,
-            Err(skipped) => return Ok(Err(Left::Out(skipped))),
+            Err(skipped) => return Ok(Err(SkippedScenario::Out(skipped))),
         };
         let mut planned = Vec::new();
         for server in &self.matrix {
@@ -381,17 +383,19 @@ impl Planner<'_> {
         Ok(Ok(planned))
     }
 
-    fn on_servers(&self, source: &Source) -> Result<Scenario, Left> {
-        let mut scenario = source.scenario.clone().map_err(Left::Wrong)?;
+    fn on_servers(&self, source: &Source) -> Result<Scenario, SkippedScenario> {
+        let mut scenario = source.scenario.clone().map_err(SkippedScenario::Wrong)?;
         match self.servers {
             Some(servers) => {
-                scenario = servers.fitted(source, scenario).map_err(Left::Wrong)?;
+                scenario = servers
+                    .fitted(source, scenario)
+                    .map_err(SkippedScenario::Wrong)?;
             }
             None => self.options.provisioner.apply(&mut scenario.topology),
         }
         let beyond = self.options.toxiproxy.map(|_| beyond_toxiproxy(&scenario));
         if let Some(wrong) = beyond.filter(|wrong| !wrong.is_empty()) {
-            return Err(Left::Wrong(source.complaints(wrong)));
+            return Err(SkippedScenario::Wrong(source.complaints(wrong)));
         }
         let missing = || missing_server(&scenario.topology, &scenario.faults);
         if let (true, None) = (self.options.all, self.servers)
@@ -400,7 +404,12 @@ impl Planner<'_> {
             let subject = self.options.subject.as_ref();
             let subject = subject.unwrap_or(&scenario.lock.subject);
             let kind = scenario.topology.kind;
-            return Err(Left::Out(skipped(&scenario.name, kind, subject, why)));
+            return Err(SkippedScenario::Out(skipped(
+                &scenario.name,
+                kind,
+                subject,
+                why,
+            )));
         }
         Ok(scenario)
     }
@@ -515,7 +524,7 @@ pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn 
 }
 
 /// How scenarios are run.
-pub(crate) struct How {
+pub(crate) struct ScenarioRunOptions {
     /// How many at a time.
     jobs: usize,
     /// The lock is the user's own: its exit code says whether it was lost, whatever files expect.
@@ -530,7 +539,7 @@ pub(crate) struct How {
     compress_above: Option<u64>,
 }
 
-impl How {
+impl ScenarioRunOptions {
     /// So many at a time, each on servers of its own, or on somebody's own for the run whose keys begin so.
     pub(crate) fn new(jobs: usize, servers: Option<&Servers>, prefix: &str) -> Self {
         Self {
@@ -550,7 +559,7 @@ impl How {
 }
 
 /// A plan that was run: its number, its directory below the run's, and how it ended.
-pub(crate) struct Ended {
+pub(crate) struct PlanOutcome {
     pub(crate) index: usize,
     pub(crate) dir: String,
     pub(crate) plan: Plan,
@@ -560,10 +569,10 @@ pub(crate) struct Ended {
 /// Runs plans side by side, each in its directory below `root`, and gives each as it ends.
 pub(crate) fn run_each(
     planned: Vec<(String, Planned)>,
-    how: &How,
+    how: &ScenarioRunOptions,
     root: &Path,
     cancel: &Cancel,
-) -> anyhow::Result<impl Stream<Item = Ended> + use<>> {
+) -> anyhow::Result<impl Stream<Item = PlanOutcome> + use<>> {
     let runs = planned
         .into_iter()
         .enumerate()
@@ -590,7 +599,7 @@ pub(crate) fn run_each(
                     let words = words.map_or_else(String::new, |words| format!(": {words}"));
                     Err(RunError::Other(format!("it ended in a panic{words}")))
                 });
-                Ended {
+                PlanOutcome {
                     index,
                     dir,
                     plan,
@@ -605,7 +614,7 @@ pub(crate) fn run_each(
 /// Runs all and keeps each as it ends. Gives the worst exit code.
 pub(crate) async fn run_all(
     planned: Vec<Planned>,
-    how: How,
+    how: ScenarioRunOptions,
     keeper: &mut Keeper,
 ) -> anyhow::Result<u8> {
     let terminal = keeper.terminal.clone();
@@ -632,7 +641,7 @@ pub(crate) async fn run_all(
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some(ended) = running.next().await {
-        let Ended {
+        let PlanOutcome {
             index,
             dir,
             plan,

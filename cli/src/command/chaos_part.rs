@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use bench::parts::clock::Reference;
 use chaos::plan::Plan;
-use chaos::run::shared::{Together, harms_servers, judge_whole, not_shareable, record_part};
+use chaos::run::shared_clients::{
+    PartBarrier, harms_servers, judge_whole, not_shareable, record_part,
+};
 use chaos::run::{RunOptions, ScenarioRun};
 use clap::{Args, ValueEnum};
 use results::run::Run;
 
 use super::bench_part::{clients_of, join, part_ways};
 use super::chaos::{Planned, code_of, subject_of};
-use super::part::{PARTS, Slice, digest_of_plan};
+use super::part_number::{PARTS, PartNumber, digest_of_plan};
 use super::plans::{self, PLAN_FILE};
 use super::run::Keeper;
 use super::target::{Servers, allow};
@@ -23,7 +25,7 @@ use crate::terminal::Terminal;
 
 /// What parts have of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shared {
+enum PartSharing {
     /// Each scenario is one part's.
     Scenarios,
     /// All parts run the one scenario, each some of its clients.
@@ -36,7 +38,7 @@ pub(crate) struct ShareArgs {
     /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target
     /// [default: scenarios]
     #[arg(hide_short_help = true, help_heading = PARTS, long, value_enum, requires = "target", value_name = "WHAT")]
-    share: Option<Shared>,
+    share: Option<PartSharing>,
     /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
     /// [default: the target, where no fault is on its servers]
     #[arg(hide_short_help = true, help_heading = PARTS, long, requires = "share", value_name = "URL")]
@@ -49,13 +51,13 @@ pub(crate) struct ShareArgs {
 impl ShareArgs {
     /// Whether one scenario is shared, and not several.
     pub(super) fn by_client(&self) -> bool {
-        self.share == Some(Shared::Clients)
+        self.share == Some(PartSharing::Clients)
     }
 
     /// Runs this part's clients in step with the others, and records what they do.
     pub(super) async fn run(
         &self,
-        slice: Option<Slice>,
+        slice: Option<PartNumber>,
         mut planned: Vec<Planned>,
         servers: &mut Servers,
         terminal: &Terminal,
@@ -110,7 +112,7 @@ impl ShareArgs {
         let mut options = RunOptions::new(keeper.path(), subject, provisioner);
         options.cancel = keeper.cancel.flag();
         options.engine = engine;
-        options.together = Some(Together {
+        options.together = Some(PartBarrier {
             share,
             barrier: barrier.clone(),
             reference: Arc::new(Reference::of(&reference).map_err(exit::usage)?),

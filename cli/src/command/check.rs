@@ -64,7 +64,7 @@ struct Document<'a> {
 }
 
 /// One history and what is known of it besides.
-struct Judged {
+struct JudgedHistory {
     /// `scenario/` before its locks' names where a run has several, else empty.
     prefix: String,
     history: PathBuf,
@@ -77,9 +77,9 @@ struct Judged {
     doubts: Vec<String>,
 }
 
-impl Judged {
+impl JudgedHistory {
     fn of(history: PathBuf) -> Self {
-        Judged {
+        JudgedHistory {
             prefix: String::new(),
             history,
             parts: None,
@@ -100,7 +100,7 @@ impl Judged {
 }
 
 /// One history from the files of several machines.
-fn parts(files: &[String], uncertainty: Option<Duration>) -> anyhow::Result<Judged> {
+fn parts(files: &[String], uncertainty: Option<Duration>) -> anyhow::Result<JudgedHistory> {
     let mut paths = Vec::new();
     for file in files {
         let path = PathBuf::from(file);
@@ -115,11 +115,11 @@ fn parts(files: &[String], uncertainty: Option<Duration>) -> anyhow::Result<Judg
     let declared_ns =
         uncertainty.map(|uncertainty| u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
     let parts = Parts::open(&paths, declared_ns);
-    Ok(Judged {
+    Ok(JudgedHistory {
         parts: Some(
             parts.map_err(|error| exit::input(format!("{error}; see --clock-uncertainty")))?,
         ),
-        ..Judged::of(PathBuf::new())
+        ..JudgedHistory::of(PathBuf::new())
     })
 }
 
@@ -214,7 +214,11 @@ fn foretell(path: &Path, terminal: &Terminal) -> anyhow::Result<()> {
     }
 }
 
-fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Result<CheckReport> {
+fn judge(
+    judged: &JudgedHistory,
+    options: &Options,
+    terminal: &Terminal,
+) -> anyhow::Result<CheckReport> {
     let path = &judged.history;
     // Lines are judged as they come, and only a proof needs them again; what can be read only once is kept.
     let (mut kept, mut lines) = (Vec::new(), 0);
@@ -271,12 +275,12 @@ fn judge(judged: &Judged, options: &Options, terminal: &Terminal) -> anyhow::Res
 }
 
 /// The histories that a run or a path means.
-fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
+fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
     let path = Path::new(if run == "-" { STDIN } else { run });
     // Anything that can be read, a pipe too.
     let is_file = path.exists() && !path.is_dir();
     if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
-        return Ok(vec![Judged::of(path.to_owned())]);
+        return Ok(vec![JudgedHistory::of(path.to_owned())]);
     }
     // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing but a history.
     if path.is_dir()
@@ -284,7 +288,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         && let Some(history) = history_file::of_dir(path)
     {
         refuse_links(path).map_err(exit::input)?;
-        return Ok(vec![Judged::of(history)]);
+        return Ok(vec![JudgedHistory::of(history)]);
     }
     let dir = dir_of(run)?;
     let kept = results::store::load_dir(&dir).map_err(exit::input)?;
@@ -293,10 +297,10 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
         true => unended(&dir, &kept.scenarios),
         false => Vec::new(),
     };
-    let mut found: Vec<Judged> = kept
+    let mut found: Vec<JudgedHistory> = kept
         .scenarios
         .into_iter()
-        .map(|scenario| Judged {
+        .map(|scenario| JudgedHistory {
             prefix: match several {
                 true => format!("{}@{}/", scenario.name, scenario.seed),
                 false => String::new(),
@@ -304,7 +308,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
             masters: masters(&dir.join(&scenario.dir)),
             doubts: scenario.incomplete,
             faults: Some(scenario.faults),
-            ..Judged::of(history_of(&dir.join(&scenario.dir)))
+            ..JudgedHistory::of(history_of(&dir.join(&scenario.dir)))
         })
         .collect();
     found.extend(unended);
@@ -318,7 +322,7 @@ fn histories(run: &str) -> anyhow::Result<Vec<Judged>> {
 }
 
 /// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults did.
-fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
+fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside
         .filter(|entry| entry.path().is_dir() && refuse_links(&entry.path()).is_ok())
@@ -331,14 +335,14 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<Judged> {
         .into_iter()
         .filter_map(|place| {
             let history = history_file::of_dir(&dir.join(&place))?;
-            Some(Judged {
+            Some(JudgedHistory {
                 masters: masters(&dir.join(&place)),
                 prefix: match place.is_empty() {
                     true => place,
                     false => format!("{place}/"),
                 },
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
-                ..Judged::of(history)
+                ..JudgedHistory::of(history)
             })
         })
         .collect()

@@ -7,7 +7,7 @@ use bench::parts::clock::Reference;
 use clap::Args;
 
 use super::target::allow;
-use crate::args::{Mine, duration};
+use crate::args::{TargetConsent, duration};
 use crate::cancel::Cancel;
 use crate::exit;
 
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
-    mine: Mine,
+    mine: TargetConsent,
     /// How often it is asked
     #[arg(long, value_parser = duration, default_value = "100ms", value_name = "DURATION")]
     every: Duration,

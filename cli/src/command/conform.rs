@@ -9,7 +9,7 @@ use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOption
 use results::secrets;
 
 use super::target::Servers;
-use crate::args::{Mine, duration};
+use crate::args::{TargetConsent, duration};
 use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL")]
     target: Option<String>,
     #[command(flatten)]
-    mine: Mine,
+    mine: TargetConsent,
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,

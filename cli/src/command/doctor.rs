@@ -7,7 +7,7 @@ use clap::Args;
 use cluster_config::{Server, Topology, TopologyKind};
 use serde::Serialize;
 
-use crate::args::Mine;
+use crate::args::TargetConsent;
 use crate::command::survey;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Check these servers instead of this machine: settings that are dangerous for locks
     target: Option<String>,
     #[command(flatten)]
-    mine: Mine,
+    mine: TargetConsent,
 }
 
 /// One thing that was looked at.

@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
             let found = program.find_subcommand_mut(name);
             let all = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
             let unknown = || {
-                let near = results::nearest::nearest(name, all);
+                let near = results::spelling::nearest(name, all);
                 exit::usage(format!(
                     "there is no command `{name}`{near}; `locklab help all` shows them"
                 ))

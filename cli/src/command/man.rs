@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
                 let known = shown(&program).map(clap::Command::get_name);
                 exit::usage(format!(
                     "there is no command `{name}`{}",
-                    results::nearest::nearest(name, known)
+                    results::spelling::nearest(name, known)
                 ))
             })?,
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bench::driver::BenchOutcome;
 use clap::Args;
 use results::merge::{beside, merge, same_plan};
-use results::parts::{Whole, whole};
+use results::parts::{WholeOutcome, whole};
 use results::report::text;
 use results::run::Run;
 use results::store::{REPORT_FILE, RUN_FILE, SUMMARY_FILE, StoreError, load_dir};
@@ -164,7 +164,7 @@ fn records(runs: &mut [Run], dirs: &[PathBuf]) -> Vec<(PathBuf, String)> {
 
 /// Judges parts of one plan as the whole that they make; gives the exit code.
 fn make_whole(
-    parts: Whole,
+    parts: WholeOutcome,
     measured: Option<BenchOutcome>,
     joined: &mut Run,
     terminal: &Terminal,

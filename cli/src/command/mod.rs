@@ -28,7 +28,7 @@ pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod new_driver;
-mod part;
+mod part_number;
 mod plans;
 mod provisioner;
 pub(crate) mod proxy;

@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use clap::Args;
-use results::nearest::nearest;
+use results::spelling::nearest;
 use serde_json::json;
 
 use crate::{exit, terminal::Terminal};

@@ -6,7 +6,7 @@ use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKi
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure, short_plan};
-use super::chaos::{How, planned_one, run_all, source};
+use super::chaos::{ScenarioRunOptions, planned_one, run_all, source};
 use super::run::{Keeper, seed};
 use crate::args::ResultArgs;
 use crate::exit;
@@ -80,7 +80,7 @@ async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
     if keeper.cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    let judged = run_all(planned, How::side_by_side(JOBS), keeper).await?;
+    let judged = run_all(planned, ScenarioRunOptions::side_by_side(JOBS), keeper).await?;
     Ok(exit::worse(measured, judged))
 }
 

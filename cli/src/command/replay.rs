@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::chaos::{How, Planned, run_all, subject_of};
+use super::chaos::{Planned, ScenarioRunOptions, run_all, subject_of};
 use super::plans::{self, Trust};
 use super::run::Keeper;
 use super::shrink::{self, Smaller};
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         _ => "replay".to_owned(),
     };
     let mut keeper = Keeper::begin(terminal, "replay", &name, seed)?;
-    let how = How::side_by_side(options.jobs as usize);
+    let how = ScenarioRunOptions::side_by_side(options.jobs as usize);
     let code = run_all(planned, how, &mut keeper).await?;
     keeper.judged(code, |_| Ok(()))
 }

@@ -9,7 +9,7 @@ use results::audit::{Audit, AuditDocument};
 use results::compare::against_last;
 use results::report::answered;
 use results::report::text::{self, ScreenOptions, TextOptions};
-use results::run::{Meta, Part, Run};
+use results::run::{Meta, PlanPart, Run};
 use results::secrets;
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
 
@@ -214,7 +214,7 @@ impl Keeper {
     }
 
     /// Says which part of a plan this run is, from now on, so that one that is killed has said it.
-    pub(crate) fn is_part(&mut self, part: Option<Part>) -> anyhow::Result<()> {
+    pub(crate) fn is_part(&mut self, part: Option<PlanPart>) -> anyhow::Result<()> {
         self.run.part = part;
         match self.run.part {
             Some(_) => self.save(),

@@ -13,8 +13,8 @@ use results::limits;
 use results::run::ScenarioResult;
 use serde::{Deserialize, Serialize};
 
-use super::chaos::{Ended, How, Planned, code_of, planned_one, run_each};
-use super::part::{PartArgs, Slice};
+use super::chaos::{PlanOutcome, Planned, ScenarioRunOptions, code_of, planned_one, run_each};
+use super::part_number::{PartArgs, PartNumber};
 use super::tally::{Count, render};
 use crate::cancel::Cancel;
 use crate::exit;
@@ -38,7 +38,7 @@ pub(crate) struct Options {
 
 /// One line of the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Done {
+struct SoakLine {
     seed: u64,
     scenario: String,
     exit_code: u8,
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let mut done = read(&options.state)?;
     let slice = options.part.slice()?;
     let planned = plans(seeds.clone(), &done, slice)?;
-    let mine = |done: &Done| slice.is_none_or(|slice| slice.has(&done.scenario, done.seed));
+    let mine = |done: &SoakLine| slice.is_none_or(|slice| slice.has(&done.scenario, done.seed));
     done.retain(|done| seeds.contains(&done.seed) && mine(done));
     let seeds = planned.len() + done.len();
     let mut state = open(&options.state)?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let _ = std::fs::remove_dir_all(runs.join(&name));
         (name, planned)
     });
-    let how = How::side_by_side(options.jobs as usize);
+    let how = ScenarioRunOptions::side_by_side(options.jobs as usize);
     let mut running = run_each(planned.collect(), &how, &runs, &cancel)?;
     while let Some(ended) = running.next().await {
         if let Some(outcome) = outcome(ended, &runs) {
@@ -96,8 +96,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 /// What is left to do, each seed on the topology whose turn it is.
 fn plans(
     seeds: std::ops::Range<u64>,
-    done: &[Done],
-    slice: Option<Slice>,
+    done: &[SoakLine],
+    slice: Option<PartNumber>,
 ) -> anyhow::Result<Vec<Planned>> {
     let scenarios: Vec<Scenario> = SOAK
         .iter()
@@ -115,8 +115,8 @@ fn plans(
 }
 
 /// What one seed came to. `None`: it was interrupted, and is to be run again.
-fn outcome(ended: Ended, runs: &Path) -> Option<Done> {
-    let Ended {
+fn outcome(ended: PlanOutcome, runs: &Path) -> Option<SoakLine> {
+    let PlanOutcome {
         dir, plan, result, ..
     } = ended;
     let dir = runs.join(dir);
@@ -136,7 +136,7 @@ fn outcome(ended: Ended, runs: &Path) -> Option<Done> {
         }
         Err(error) => (code_of(&error), BTreeMap::new(), Some(error.to_string())),
     };
-    Some(Done {
+    Some(SoakLine {
         seed: plan.seed,
         scenario: plan.name,
         exit_code,
@@ -170,7 +170,7 @@ fn words(result: &ScenarioResult) -> String {
     format!("{}: {}", result.name, parts.join(", "))
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<Done>> {
+fn read(path: &Path) -> anyhow::Result<Vec<SoakLine>> {
     let unread =
         |error: std::io::Error| exit::input(format!("cannot read {}: {error}", path.display()));
     let mut text = match limits::open(path) {
@@ -225,7 +225,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
 fn report(
     options: &Options,
     seeds: usize,
-    done: &[Done],
+    done: &[SoakLine],
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
@@ -240,7 +240,7 @@ fn report(
             _ => count.unknown += 1,
         }
     }
-    let findings: Vec<&Done> = done.iter().filter(|done| done.finding.is_some()).collect();
+    let findings: Vec<&SoakLine> = done.iter().filter(|done| done.finding.is_some()).collect();
     let document = serde_json::json!({
         "schema": 1,
         "seeds": seeds,
@@ -269,8 +269,8 @@ fn report(
 mod tests {
     use super::*;
 
-    fn done(seed: u64) -> Done {
-        Done {
+    fn done(seed: u64) -> SoakLine {
+        SoakLine {
             seed,
             scenario: "soak-single".to_owned(),
             exit_code: 0,

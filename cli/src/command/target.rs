@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 
 use super::bench::subject_error;
 use super::chaos::Source;
-use crate::args::{Mine, elsewhere, unconnected};
+use crate::args::{TargetConsent, elsewhere, unconnected};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -40,7 +40,7 @@ pub(crate) struct OwnServers {
     #[arg(hide_short_help = true, help_heading = SERVERS, long, value_name = "URL")]
     pub(crate) target: Option<String>,
     #[command(flatten, next_help_heading = SERVERS)]
-    mine: Mine,
+    mine: TargetConsent,
     /// A fault by command that you allow on a target that is not on this machine
     #[arg(hide_short_help = true, help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
     allow: Vec<String>,
@@ -125,7 +125,7 @@ pub(crate) fn allowable(text: &str) -> Result<String, String> {
     Err(format!(
         "`{text}` is nothing that can be allowed; {} can{}",
         names.join(", "),
-        results::nearest::nearest(text, names.iter().copied())
+        results::spelling::nearest(text, names.iter().copied())
     ))
 }
 

@@ -13,7 +13,7 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{Mine, unconnected};
+use crate::args::{TargetConsent, unconnected};
 use crate::cancel::Cancel;
 use crate::command::lock::kind_of;
 use crate::command::target::Servers;
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    mine: Mine,
+    mine: TargetConsent,
     /// Leave out the commands inside scripts: no MONITOR, which costs a busy server much of its time
     #[arg(long)]
     no_inner: bool,

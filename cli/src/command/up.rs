@@ -87,7 +87,7 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     Err(exit::usage(format!(
         "`{word}` is no topology; there are {}, or a file: FILE.toml{}",
         kinds().collect::<Vec<_>>().join(", "),
-        results::nearest::nearest(word, kinds())
+        results::spelling::nearest(word, kinds())
     )))
 }
 

@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::native::{Commands, CompareAndDelete};
 use super::node::{Lease, Node};
-use super::wire::NoReply;
+use super::shared_connection::NoReply;
 use super::{Replicas, Request, RequestCommand, Script, WaitFor, replicas};
 use crate::clock::{Instant, timeout_at};
 

@@ -13,12 +13,12 @@ mod replicas;
 mod request;
 mod secure;
 mod sentinel;
+mod shared_connection;
 mod single;
 mod slot;
 pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
-mod wire;
 
 use std::{sync::Arc, time::Duration};
 

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::dial::{DialError, Dialer};
 use super::node::Node;
-use super::wire::ByteStream;
+use super::shared_connection::ByteStream;
 use crate::diagnostics::Monitored;
 
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;

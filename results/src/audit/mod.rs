@@ -105,7 +105,7 @@ pub struct AuditedScenario {
     pub again: String,
     /// The smallest scenario found that still convicts; `None` where none was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub smallest: Option<Smallest>,
+    pub smallest: Option<ShrunkScenario>,
     /// Its runs, by rising seed; empty where nothing was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<AuditedRun>,
@@ -113,7 +113,7 @@ pub struct AuditedScenario {
 
 /// The smallest scenario that was found to convict.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Smallest {
+pub struct ShrunkScenario {
     /// Its file, below the run's directory.
     pub file: String,
     /// What the file says.
@@ -133,15 +133,15 @@ pub struct AuditedRun {
     pub dir: String,
     /// What came out, with the twin in view.
     #[serde(flatten)]
-    pub judged: Judged,
+    pub judged: JudgedRun,
     /// The sound lock that was tried beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub twin: Option<Twin>,
+    pub twin: Option<SoundTwin>,
 }
 
 /// A sound lock on the scenario, seed and servers of another one.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Twin {
+pub struct SoundTwin {
     /// The lock.
     pub subject: String,
     /// The directory of its run, below the audit's.
@@ -150,7 +150,7 @@ pub struct Twin {
 
 /// What one run says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
+pub struct JudgedRun {
     /// Kept, broken, inherent, not applicable or unknown.
     pub outcome: AuditOutcome,
     /// The judged checkers, each with its state.
@@ -220,7 +220,7 @@ impl AuditedScenario {
     }
 }
 
-impl Smallest {
+impl ShrunkScenario {
     /// What it is, in a line.
     pub fn title(&self) -> String {
         let (violates, how) = match self.done {

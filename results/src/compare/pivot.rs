@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::settings::{differences, kind, row_key, void};
 use super::{Against, Difference, against};
 use crate::figure::{COMPARED, Figure};
-use crate::nearest::nearest;
 use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
+use crate::spelling::nearest;
 use crate::units;
 use crate::verdict::State;
 

@@ -6,9 +6,9 @@
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
 use crate::figure::{LATENCIES, QUANTILES, Unit};
-use crate::nearest::nearest;
 use crate::pattern::matches;
 use crate::run::{BenchRow, ScenarioResult};
+use crate::spelling::nearest;
 use crate::verdict::CLASSES;
 
 /// One condition, understood.

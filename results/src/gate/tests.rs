@@ -167,7 +167,7 @@ fn every_error_has_its_place_and_a_remedy() {
 fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let with = |subject| {
         let mut row = row(subject, 100.0, Some(3));
-        row.measures.passing = Some(crate::measures::Passing {
+        row.measures.passing = Some(crate::measures::HandoffMeasures {
             lost_wakeups: 3,
             ..Default::default()
         });

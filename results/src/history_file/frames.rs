@@ -20,7 +20,7 @@ pub(super) enum Broken {
 
 /// The text of all frames of `R`. After an error nothing more comes.
 pub(super) struct Frames<R> {
-    source: Ending<R>,
+    source: EndDetector<R>,
     decoder: FrameDecoder,
     /// Whether a frame has begun whose text was not all handed over.
     inside: bool,
@@ -30,7 +30,7 @@ pub(super) struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     pub(super) fn new(source: R) -> Self {
         Self {
-            source: Ending {
+            source: EndDetector {
                 source,
                 ended: false,
             },
@@ -121,12 +121,12 @@ impl<R: BufRead> Read for Frames<R> {
 }
 
 /// A source that remembers that it was asked for more than it had.
-struct Ending<R> {
+struct EndDetector<R> {
     source: R,
     ended: bool,
 }
 
-impl<R: Read> Read for Ending<R> {
+impl<R: Read> Read for EndDetector<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let length = self.source.read(out)?;
         self.ended |= length == 0 && !out.is_empty();

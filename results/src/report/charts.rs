@@ -8,7 +8,7 @@ use crate::figure::{CLIENT_CPU, COMMANDS, Figure, SERVER_CPU, point};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Estimate, FaultSpan, Run, ScenarioResult, with_origin};
-use crate::svg::{self, Chart, Counted, Lines, PricePoint, Row, Series, Shade, lines};
+use crate::svg::{self, Chart, Lines, PercentileCurve, PricePoint, Row, Series, Shade, lines};
 use crate::units;
 use crate::verdict::State;
 
@@ -154,12 +154,12 @@ fn short(row: &BenchRow) -> String {
 
 /// Percentile curves, a chart per workload and number of tasks.
 pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
-    let curve = |row: &BenchRow| Counted {
+    let curve = |row: &BenchRow| PercentileCurve {
         label: short(row),
         counts: row.measures.raw.acquire_ns.clone(),
     };
     let chart = |(name, rows): (String, Vec<&BenchRow>)| {
-        let curves: Vec<Counted> = rows.into_iter().map(curve).collect();
+        let curves: Vec<PercentileCurve> = rows.into_iter().map(curve).collect();
         svg::percentiles(&format!("Acquire latency by percentile: {name}"), &curves)
     };
     groups(run).into_iter().filter_map(chart).collect()

@@ -1,7 +1,7 @@
 //! How long the callers of open loops waited, a row per scenario.
 
 use super::cells::printable;
-use crate::open_loop::{Length, OpenLoop, Waits};
+use crate::open_loop::{Length, OpenLoop, OpenLoopWaits};
 use crate::run::{Run, ScenarioResult};
 use crate::units::{self, enclosed};
 
@@ -34,7 +34,7 @@ fn row(result: &ScenarioResult, open: &OpenLoop) -> [String; 7] {
         (Some(_), None) => "no recovery".to_owned(),
         _ => p99(open.after.as_ref()),
     };
-    let total = |of: fn(&Waits) -> u64| {
+    let total = |of: fn(&OpenLoopWaits) -> u64| {
         let all = open.parts().map(of).fold(0, u64::saturating_add);
         units::count(all)
     };
@@ -56,7 +56,7 @@ fn row(result: &ScenarioResult, open: &OpenLoop) -> [String; 7] {
     ]
 }
 
-fn p99(waits: Option<&Waits>) -> String {
+fn p99(waits: Option<&OpenLoopWaits>) -> String {
     match waits.map(|waits| (waits.p99, waits.calls)) {
         None => "–".to_owned(),
         Some((Some(length), _)) => words(length),
@@ -72,7 +72,7 @@ fn words(length: Length) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open_loop::Wait;
+    use crate::open_loop::OpenLoopCall;
     use crate::report::{FORMATS, text};
     use crate::run::{FaultSpan, Meta};
 
@@ -80,13 +80,13 @@ mod tests {
     fn run(granted: bool) -> Run {
         let caller = |number: u64| {
             let stalled = (500..600).contains(&number);
-            Wait {
+            OpenLoopCall {
                 due_ns: number * 10_000_000,
                 waited_ns: if stalled { 700_000_000 } else { 2_000_000 },
                 granted: granted || !stalled,
             }
         };
-        let waits: Vec<Wait> = (0..1_000).map(caller).collect();
+        let waits: Vec<OpenLoopCall> = (0..1_000).map(caller).collect();
         let faults = vec![FaultSpan {
             fault: "kill".to_owned(),
             injected_ns: 5_000_000_000,

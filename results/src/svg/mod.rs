@@ -17,7 +17,7 @@ mod timeline;
 pub use badge::badge;
 pub(crate) use canvas::escape;
 pub use lines::{Lines, Series, Shade, lines};
-pub use percentiles::{Counted, percentiles};
+pub use percentiles::{PercentileCurve, percentiles};
 pub use price::{PricePoint, price};
 pub use rows::{Pieces, Row, bars, dots, stacked};
 pub use sequence::sequence;

@@ -11,7 +11,7 @@ use crate::units;
 
 /// One curve: values in nanoseconds and how often each was seen.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Counted {
+pub struct PercentileCurve {
     /// What it is.
     pub label: String,
     /// Value in nanoseconds, and count.
@@ -41,10 +41,10 @@ const BOTTOM: f64 = 330.0;
 ///
 /// The ribbon around a curve is the 95 % interval of each quantile by ranks (n·p ± 1.96·√(n·p·(1−p))). It takes calls as independent;
 /// where they come in bursts, the truth is wider.
-pub fn percentiles(title: &str, curves: &[Counted]) -> Option<Chart> {
+pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     let drawn = curves.iter().map(|curve| (curve, points(&curve.counts)));
     let drawn = drawn.filter(|(_, points)| points.last().is_some_and(|last| last.nines > 2.0));
-    let drawn: Vec<(&Counted, Vec<Point>)> = drawn.collect();
+    let drawn: Vec<(&PercentileCurve, Vec<Point>)> = drawn.collect();
     if drawn.is_empty() {
         return None;
     }
@@ -101,7 +101,7 @@ const TICKS: [(f64, &str); 8] = [
     (1e6, "99.9999 %"),
 ];
 
-fn words(curve: &Counted, points: &[Point]) -> String {
+fn words(curve: &PercentileCurve, points: &[Point]) -> String {
     let at = |nines: f64| {
         let found = points.iter().rfind(|point| point.nines <= nines * 1.001);
         let time = |point: &Point| units::duration(point.ns.round() as u64);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_a_handful() {
-        let curve = Counted {
+        let curve = PercentileCurve {
             label: "few".to_owned(),
             counts: vec![(1_000, 15)],
         };
@@ -178,7 +178,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_counts_are_drawn_inside_the_chart(counts in proptest::collection::vec((0..u64::MAX, 0..10_000_u64), 0..50)) {
-            if let Some(chart) = percentiles("latency", &[Counted { label: "x".to_owned(), counts }]) {
+            if let Some(chart) = percentiles("latency", &[PercentileCurve { label: "x".to_owned(), counts }]) {
                 proptest::prop_assert!(!chart.document().contains("NaN"));
             }
         }

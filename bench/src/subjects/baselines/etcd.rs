@@ -26,7 +26,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::{ANSWER, Hold, Store, SystemAcquire, SystemClientParts, SystemGrant, addresses};
-use crate::{links::Trouble, subject::SubjectError};
+use crate::{links::CommandError, subject::SubjectError};
 
 /// Before the next member is asked.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -89,7 +89,7 @@ fn is_gone(error: &Error) -> bool {
 }
 
 impl Members {
-    async fn client(&self) -> Result<(usize, Client), Trouble> {
+    async fn client(&self) -> Result<(usize, Client), CommandError> {
         let mut dialled = self.dialled.lock().await;
         let (number, client) = &mut *dialled;
         if client.is_none() {
@@ -99,7 +99,7 @@ impl Members {
                 .with_connect_timeout(ANSWER)
                 .with_require_leader(true);
             let connected = Client::connect([format!("http://{address}")], Some(options)).await;
-            *client = Some(connected.map_err(|error| Trouble::Refused(error.to_string()))?);
+            *client = Some(connected.map_err(|error| CommandError::Refused(error.to_string()))?);
         }
         Ok((*number, client.clone().expect("it was just made")))
     }
@@ -117,7 +117,7 @@ impl Members {
         &self,
         until: Instant,
         ask: impl Fn(Client) -> F,
-    ) -> Result<Option<T>, Trouble>
+    ) -> Result<Option<T>, CommandError>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -131,14 +131,14 @@ impl Members {
             };
             self.leave(number).await;
             if Instant::now() + PAUSE >= until {
-                return Err(Trouble::Lost(why));
+                return Err(CommandError::Lost(why));
             }
             sleep(PAUSE).await;
         }
     }
 
     /// Keeps a lease alive, asking once: false if it is gone.
-    async fn beat(&self, id: i64) -> Result<bool, Trouble> {
+    async fn beat(&self, id: i64) -> Result<bool, CommandError> {
         let beat = |mut client: Client| async move { client.lease_keep_alive(id).await.map(drop) };
         Ok(self.call(Instant::now(), beat).await?.is_some())
     }
@@ -152,7 +152,7 @@ impl Members {
     }
 
     /// A lease that no hold has, alive for two thirds of its time at least.
-    async fn lease(self: &Arc<Self>, until: Instant) -> Result<LeaseInUse, Trouble> {
+    async fn lease(self: &Arc<Self>, until: Instant) -> Result<LeaseInUse, CommandError> {
         while let Some(mut lease) = self.pop() {
             let sent = Instant::now();
             if lease.last + self.third <= sent {
@@ -215,13 +215,13 @@ struct Etcd(Arc<Members>);
 
 #[async_trait]
 impl Store for Etcd {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let taken = match want.is_one_try() {
             false => self.queue(want).await,
             true => self.try_once(want).await,
         };
         // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is held.
-        taken.map_err(Trouble::refused)
+        taken.map_err(CommandError::refused)
     }
 
     async fn close(&self) {
@@ -247,7 +247,7 @@ impl Etcd {
     }
 
     /// Waits in the server's queue, and keeps the lease alive meanwhile.
-    async fn queue(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn queue(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let until = want.until();
         let mut trouble = None;
         while Instant::now() < until {
@@ -285,11 +285,14 @@ impl Etcd {
                 sleep(PAUSE).await;
             }
         }
-        trouble.map_or(Ok(None), |why| Err(Trouble::Refused(why)))
+        trouble.map_or(Ok(None), |why| Err(CommandError::Refused(why)))
     }
 
     /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no such call.
-    async fn try_once(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn try_once(
+        &self,
+        want: &SystemAcquire<'_>,
+    ) -> Result<Option<SystemGrant>, CommandError> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
         let key = format!("{}/{:x}", want.key, leased.id());
         let first = GetOptions::new()
@@ -332,7 +335,7 @@ struct EtcdHold {
 
 #[async_trait]
 impl Hold for EtcdHold {
-    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, _lease: Duration) -> Result<bool, CommandError> {
         let sent = Instant::now();
         let alive = self.members.beat(self.id).await?;
         if let (true, Some(leased)) = (alive, &mut *self.leased.lock().expect("no panic")) {
@@ -345,7 +348,7 @@ impl Hold for EtcdHold {
     }
 
     /// As the lock API's `unlock`, which does not say whether the key was there. The key has the lease in its name: it is nobody else's.
-    async fn give(&self) -> Result<bool, Trouble> {
+    async fn give(&self) -> Result<bool, CommandError> {
         let delete = |mut client: Client| {
             let key = self.key.clone();
             async move { client.delete(key, None).await }

@@ -41,7 +41,7 @@ use table::{BASELINES, BROKEN};
 use super::common::{Grants, Jitter, only_lock, try_again};
 use crate::{
     abilities::Abilities,
-    links::Trouble,
+    links::CommandError,
     subject::{
         AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
         Subject, SubjectError,
@@ -214,8 +214,11 @@ impl SystemAcquire<'_> {
 }
 
 /// The answer, if it comes within a time.
-async fn answered<T>(patience: Duration, asked: impl IntoFuture<Output = T>) -> Result<T, Trouble> {
-    let silent = |_| Trouble::Lost(format!("no answer within {patience:?}"));
+async fn answered<T>(
+    patience: Duration,
+    asked: impl IntoFuture<Output = T>,
+) -> Result<T, CommandError> {
+    let silent = |_| CommandError::Lost(format!("no answer within {patience:?}"));
     timeout(patience, asked.into_future()).await.map_err(silent)
 }
 
@@ -231,7 +234,7 @@ struct SystemGrant {
 #[async_trait]
 trait Store: Send + Sync {
     /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble>;
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError>;
     /// Ends in an orderly way.
     async fn close(&self) {}
 }
@@ -240,9 +243,9 @@ trait Store: Send + Sync {
 #[async_trait]
 trait Hold: Send + Sync {
     /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false if it has it no more.
-    async fn keep(&self, lease: Duration) -> Result<bool, Trouble>;
+    async fn keep(&self, lease: Duration) -> Result<bool, CommandError>;
     /// Gives it back, and nothing of anybody else: whether it was there.
-    async fn give(&self) -> Result<bool, Trouble>;
+    async fn give(&self) -> Result<bool, CommandError>;
     /// Ends when the server is known to have ended it, where that is heard of between two signs of life.
     fn ended(&self) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
@@ -254,9 +257,9 @@ async fn poll<F>(
     jitter: &Jitter,
     want: &SystemAcquire<'_>,
     once: impl Fn() -> F,
-) -> Result<Option<SystemGrant>, Trouble>
+) -> Result<Option<SystemGrant>, CommandError>
 where
-    F: Future<Output = Result<Option<SystemGrant>, Trouble>>,
+    F: Future<Output = Result<Option<SystemGrant>, CommandError>>,
 {
     loop {
         let tried = once().await;
@@ -280,11 +283,11 @@ struct RowKey {
 #[async_trait]
 trait Rows: Send + Sync + 'static {
     /// Takes over what is free or past its end: when that was sent, and the fence. Who has it already is known by the owner's name.
-    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble>;
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError>;
     /// Moves the end on; false if the row is not the owner's.
-    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble>;
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError>;
     /// As [`Hold::give`].
-    async fn give(&self, row: &RowKey) -> Result<bool, Trouble>;
+    async fn give(&self, row: &RowKey) -> Result<bool, CommandError>;
 }
 
 /// When a row was asked for, and its token.
@@ -298,7 +301,7 @@ struct RowStore<R> {
 
 #[async_trait]
 impl<R: Rows> Store for RowStore<R> {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let row = &RowKey {
             lock: want.key.to_owned(),
             owner: want.value.clone(),
@@ -325,11 +328,11 @@ struct RowHold<R> {
 
 #[async_trait]
 impl<R: Rows> Hold for RowHold<R> {
-    async fn keep(&self, lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, lease: Duration) -> Result<bool, CommandError> {
         self.rows.keep(&self.row, lease).await
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
+    async fn give(&self) -> Result<bool, CommandError> {
         self.rows.give(&self.row).await
     }
 }

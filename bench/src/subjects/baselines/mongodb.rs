@@ -21,7 +21,7 @@ use mongodb::{
 use tokio::time::timeout;
 
 use super::{ANSWER, Fence, RowKey, RowStore, Rows, Store, SystemClientParts, answered};
-use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
+use crate::{links::CommandError, protocol::whole_ms, subject::SubjectError};
 
 /// After how long a lock that nobody took is removed.
 const UNUSED: Duration = Duration::from_secs(86_400);
@@ -84,17 +84,17 @@ fn is_duplicate(error: &Error) -> bool {
 }
 
 /// A command that the server refused has not run.
-impl From<Error> for Trouble {
+impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         match &*error.kind {
-            ErrorKind::Command(said) => Trouble::Refused(said.message.clone()),
-            ErrorKind::ServerSelection { message, .. } => Trouble::Refused(message.clone()),
-            _ => Trouble::Lost(error.to_string()),
+            ErrorKind::Command(said) => CommandError::Refused(said.message.clone()),
+            ErrorKind::ServerSelection { message, .. } => CommandError::Refused(message.clone()),
+            _ => CommandError::Lost(error.to_string()),
         }
     }
 }
 
-async fn answer<T>(asked: impl IntoFuture<Output = Result<T, Error>>) -> Result<T, Trouble> {
+async fn answer<T>(asked: impl IntoFuture<Output = Result<T, Error>>) -> Result<T, CommandError> {
     Ok(answered(ANSWER * 2, asked).await??)
 }
 
@@ -109,7 +109,7 @@ fn own(row: &RowKey) -> Document {
 }
 
 impl MongoDb {
-    async fn set(&self, row: &RowKey, what: Document) -> Result<bool, Trouble> {
+    async fn set(&self, row: &RowKey, what: Document) -> Result<bool, CommandError> {
         let update = self.locks.update_one(own(row), vec![doc! {"$set": what}]);
         Ok(answer(update).await?.matched_count == 1)
     }
@@ -117,7 +117,7 @@ impl MongoDb {
 
 #[async_trait]
 impl Rows for MongoDb {
-    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError> {
         let free = doc! {"_id": &row.lock, "$expr": {"$or": [
             {"$eq": [{"$ifNull": ["$owner", null]}, null]},
             {"$eq": ["$owner", &row.owner]},
@@ -145,11 +145,11 @@ impl Rows for MongoDb {
         Ok(document.map(|document| (sent, fence(document).and_then(Result::ok))))
     }
 
-    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError> {
         self.set(row, doc! {"expires": from_now(lease)}).await
     }
 
-    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+    async fn give(&self, row: &RowKey) -> Result<bool, CommandError> {
         self.set(row, doc! {"owner": null}).await
     }
 }

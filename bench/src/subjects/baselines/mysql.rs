@@ -22,7 +22,7 @@ use super::{
     ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
     SystemClientParts, SystemGrant, poll,
 };
-use crate::{links::Trouble, subject::SubjectError, subjects::common::Jitter};
+use crate::{links::CommandError, subject::SubjectError, subjects::common::Jitter};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS locklab_locks (name VARCHAR(191) PRIMARY KEY, owner VARCHAR(191), \
     expires DATETIME(6) NOT NULL, fence BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB";
@@ -47,11 +47,11 @@ const BUSY: [u16; 3] = [1205, 3572, 1213];
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// What the server refused has not run.
-impl From<Error> for Trouble {
+impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Server(said) => Trouble::Refused(said.message),
-            other => Trouble::Lost(other.to_string()),
+            Error::Server(said) => CommandError::Refused(said.message),
+            other => CommandError::Lost(other.to_string()),
         }
     }
 }
@@ -86,12 +86,12 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(&self) -> Result<Conn, Trouble> {
+    async fn connection(&self) -> Result<Conn, CommandError> {
         if let Some(spare) = self.spare.take(self.session / 2) {
             return Ok(spare);
         }
         let dialled = answer(Conn::new(self.opts.clone())).await;
-        dialled.map_err(|error| Trouble::Refused(error.to_string()))
+        dialled.map_err(|error| CommandError::Refused(error.to_string()))
     }
 
     /// Sees to it that a lock has its row.
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// How many rows a statement changed.
-    async fn changes(&self, statement: &str, with: Params) -> Result<u64, Trouble> {
+    async fn changes(&self, statement: &str, with: Params) -> Result<u64, CommandError> {
         let mut connection = self.connection().await?;
         answer(connection.exec_drop(statement, with)).await?;
         let changed = connection.affected_rows();
@@ -206,7 +206,7 @@ struct Table {
 
 #[async_trait]
 impl Rows for Table {
-    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError> {
         let mut connection = self.server.connection().await?;
         self.server.row(&mut connection, &row.lock).await?;
         let sent = Instant::now();
@@ -220,12 +220,12 @@ impl Rows for Table {
         Ok(taken.map(|token| (sent, token)))
     }
 
-    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError> {
         let with = (microseconds(lease), &row.lock, &row.owner).into();
         Ok(self.server.changes(KEEP, with).await? == 1)
     }
 
-    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+    async fn give(&self, row: &RowKey) -> Result<bool, CommandError> {
         let with = (&row.lock, &row.owner).into();
         Ok(self.server.changes(self.give, with).await? == 1)
     }
@@ -243,19 +243,19 @@ struct GetLock {
 
 #[async_trait]
 impl Store for GetLock {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let taken = match self.shared {
             None => self.ask(want.key, want.until()).await,
             // A wait would keep the connection from those who want to give back.
             Some(_) => poll(&self.jitter, want, || self.ask(want.key, want.called)).await,
         };
         // Without an answer it is closed, and what it has or gets is freed with it.
-        taken.map_err(Trouble::refused)
+        taken.map_err(CommandError::refused)
     }
 }
 
 impl GetLock {
-    async fn ask(&self, key: &str, until: Instant) -> Result<Option<SystemGrant>, Trouble> {
+    async fn ask(&self, key: &str, until: Instant) -> Result<Option<SystemGrant>, CommandError> {
         let holding = match &self.shared {
             Some(shared) => shared.clone(),
             None => Arc::new(Mutex::new(Some(self.server.connection().await?))),
@@ -263,7 +263,7 @@ impl GetLock {
         let left = until.saturating_duration_since(Instant::now()).min(LONGEST);
         let mut connection = holding.lock().await;
         let Some(asked) = &mut *connection else {
-            return Err(Trouble::Refused("the connection is gone".to_owned()));
+            return Err(CommandError::Refused("the connection is gone".to_owned()));
         };
         let statement = "SELECT GET_LOCK(SHA1(?), ?)";
         let granted = asked.exec_first(statement, (key, left.as_secs_f64()));
@@ -303,13 +303,13 @@ struct ForUpdate {
 
 #[async_trait]
 impl Store for ForUpdate {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
-        self.ask(want).await.map_err(Trouble::refused)
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
+        self.ask(want).await.map_err(CommandError::refused)
     }
 }
 
 impl ForUpdate {
-    async fn ask(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn ask(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let mut connection = self.server.connection().await?;
         let left = want.left().min(LONGEST);
         self.server.row(&mut connection, want.key).await?;
@@ -360,7 +360,7 @@ struct ConnectionHold {
 
 #[async_trait]
 impl Hold for ConnectionHold {
-    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, _lease: Duration) -> Result<bool, CommandError> {
         let mut holding = self.holding.lock().await;
         let Some(connection) = &mut *holding else {
             return Ok(false);
@@ -378,7 +378,7 @@ impl Hold for ConnectionHold {
         }
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
+    async fn give(&self) -> Result<bool, CommandError> {
         let mut holding = self.holding.lock().await;
         let mut own = None;
         let connection = match self.is_shared {
@@ -398,7 +398,7 @@ impl Hold for ConnectionHold {
                 .map(|given: Option<Option<i64>>| given.flatten() == Some(1)),
         };
         // One that does not answer is closed, which gives it back too.
-        let given = given.map_err(|error| Trouble::Lost(error.to_string()))?;
+        let given = given.map_err(|error| CommandError::Lost(error.to_string()))?;
         if let Some(own) = own {
             self.server.spare.keep(own);
         }

@@ -28,7 +28,7 @@ use super::{
     ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
     SystemClientParts, SystemGrant, answered,
 };
-use crate::{links::Trouble, protocol::whole_ms, subject::SubjectError};
+use crate::{links::CommandError, protocol::whole_ms, subject::SubjectError};
 
 /// Made once per client, alone: two at once would both try.
 const TABLES: &str = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('locklab')); \
@@ -65,19 +65,23 @@ impl Drop for Connection {
 }
 
 /// A statement that the server refused has not run, unless the server itself was about to end.
-impl From<Error> for Trouble {
+impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         let said = error.as_db_error().map(|said| said.message().to_owned());
         let text = said.unwrap_or_else(|| error.to_string());
         match error.code() {
-            Some(code) if !code.code().starts_with("57") => Trouble::Refused(text),
-            _ => Trouble::Lost(text),
+            Some(code) if !code.code().starts_with("57") => CommandError::Refused(text),
+            _ => CommandError::Lost(text),
         }
     }
 }
 
 impl Connection {
-    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, Trouble> {
+    async fn query(
+        &self,
+        statement: &str,
+        with: Parameters<'_>,
+    ) -> Result<Option<Row>, CommandError> {
         let asked = self.client.query_typed_opt(statement, with);
         Ok(answered(ANSWER, asked).await??)
     }
@@ -108,20 +112,22 @@ impl Server {
         Ok(connection)
     }
 
-    async fn connection(&self) -> Result<Connection, Trouble> {
+    async fn connection(&self) -> Result<Connection, CommandError> {
         if let Some(spare) = self.spare.take(self.session / 2)
             && !spare.client.is_closed()
         {
             return Ok(spare);
         }
         match timeout(ANSWER, self.dial()).await {
-            Ok(dialled) => dialled.map_err(|error| Trouble::Refused(error.to_string())),
-            Err(_) => Err(Trouble::Refused(format!("no connection within {ANSWER:?}"))),
+            Ok(dialled) => dialled.map_err(|error| CommandError::Refused(error.to_string())),
+            Err(_) => Err(CommandError::Refused(format!(
+                "no connection within {ANSWER:?}"
+            ))),
         }
     }
 
     /// How many rows a statement changed.
-    async fn changes(&self, statement: &str, with: Parameters<'_>) -> Result<u64, Trouble> {
+    async fn changes(&self, statement: &str, with: Parameters<'_>) -> Result<u64, CommandError> {
         let connection = self.connection().await?;
         let changed = answered(ANSWER, connection.client.execute_typed(statement, with)).await??;
         self.spare.keep(connection);
@@ -140,7 +146,7 @@ async fn server(own: &SystemClientParts) -> Result<Arc<Server>, SubjectError> {
     }
     let first = own.reached(server.connection().await)?;
     let made = first.client.batch_execute(TABLES).await;
-    own.reached(made.map_err(Trouble::from))?;
+    own.reached(made.map_err(CommandError::from))?;
     server.spare.keep(first);
     Ok(Arc::new(server))
 }
@@ -191,7 +197,7 @@ struct Advisory {
 
 #[async_trait]
 impl Store for Advisory {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let connection = match &self.shared {
             Some(shared) => shared.clone(),
             None => Arc::new(self.server.connection().await?),
@@ -217,8 +223,12 @@ impl Store for Advisory {
         let granted = match timeout(patience, asked).await {
             Ok(Ok(row)) => row.get::<_, bool>(0),
             Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => false,
-            Ok(Err(error)) => return Err(Trouble::from(error).refused()),
-            Err(_) => return Err(Trouble::Refused("no answer within the wait".to_owned())),
+            Ok(Err(error)) => return Err(CommandError::from(error).refused()),
+            Err(_) => {
+                return Err(CommandError::Refused(
+                    "no answer within the wait".to_owned(),
+                ));
+            }
         };
         let hold = AdvisoryHold {
             server: self.server.clone(),
@@ -263,7 +273,11 @@ impl AdvisoryHold {
     }
 
     /// What the connection answers; nothing where it was given back.
-    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, Trouble> {
+    async fn query(
+        &self,
+        statement: &str,
+        with: Parameters<'_>,
+    ) -> Result<Option<Row>, CommandError> {
         match &*self.connection.lock().await {
             Some(connection) => connection.query(statement, with).await,
             None => Ok(None),
@@ -273,14 +287,14 @@ impl AdvisoryHold {
 
 #[async_trait]
 impl Hold for AdvisoryHold {
-    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, _lease: Duration) -> Result<bool, CommandError> {
         if self.ended.has_changed().is_err() {
             return Ok(false);
         }
         Ok(self.query("SELECT 1", &[]).await?.is_some())
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
+    async fn give(&self) -> Result<bool, CommandError> {
         let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
         let given = match self.ended.has_changed() {
             Err(_) => return Ok(false),
@@ -306,7 +320,7 @@ struct Table {
 
 #[async_trait]
 impl Rows for Table {
-    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, Trouble> {
+    async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError> {
         let connection = self.server.connection().await?;
         let lease_ms = whole_ms(lease) as f64;
         let key = (&row.lock as &(dyn ToSql + Sync), Type::TEXT);
@@ -330,7 +344,7 @@ impl Rows for Table {
         Ok(found.map(|found| (sent, u64::try_from(found.get::<_, i64>(0)).ok())))
     }
 
-    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError> {
         let lease_ms = whole_ms(lease) as f64;
         let with: Parameters<'_> = &[
             (&row.lock, Type::TEXT),
@@ -340,7 +354,7 @@ impl Rows for Table {
         Ok(self.server.changes(KEEP, with).await? == 1)
     }
 
-    async fn give(&self, row: &RowKey) -> Result<bool, Trouble> {
+    async fn give(&self, row: &RowKey) -> Result<bool, CommandError> {
         let with: Parameters<'_> = &[(&row.lock, Type::TEXT), (&row.owner, Type::TEXT)];
         Ok(self.server.changes(GIVE, with).await? == 1)
     }

@@ -22,7 +22,7 @@ use tokio::{
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
 use super::{ANSWER, Hold, Store, SystemAcquire, SystemClientParts, SystemGrant, addresses};
-use crate::{links::Trouble, subject::SubjectError};
+use crate::{links::CommandError, subject::SubjectError};
 
 /// Before the next try after a lost connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -201,7 +201,7 @@ impl ZooKeeper {
 
 #[async_trait]
 impl Store for ZooKeeper {
-    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, Trouble> {
+    async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         loop {
             let why = match self.queue(want).await {
                 Ok(taken) => return Ok(taken),
@@ -215,7 +215,7 @@ impl Store for ZooKeeper {
             let until = want.until() + if want.is_one_try() { ANSWER } else { PAUSE };
             // Its node goes with the session, if not before: nobody here believes in it.
             if refused || Instant::now() + PAUSE >= until {
-                return Err(Trouble::Refused(why.to_string()));
+                return Err(CommandError::Refused(why.to_string()));
             }
             sleep(PAUSE).await;
         }
@@ -295,7 +295,7 @@ struct ZooKeeperHold {
 
 #[async_trait]
 impl Hold for ZooKeeperHold {
-    async fn keep(&self, _lease: Duration) -> Result<bool, Trouble> {
+    async fn keep(&self, _lease: Duration) -> Result<bool, CommandError> {
         let client = &self.node.0.client;
         if self.acts_on_expired {
             return Ok(client.state() != SessionState::Expired);
@@ -305,15 +305,15 @@ impl Hold for ZooKeeperHold {
         match answer(async { sync.await.and(stat.await) }).await {
             Ok(stat) => Ok(stat.is_some()),
             Err(error) if is_over(&error) => Ok(false),
-            Err(error) => Err(Trouble::Lost(error.to_string())),
+            Err(error) => Err(CommandError::Lost(error.to_string())),
         }
     }
 
-    async fn give(&self) -> Result<bool, Trouble> {
+    async fn give(&self) -> Result<bool, CommandError> {
         match answer(self.node.0.client.delete(&self.path, None)).await {
             Ok(()) => Ok(true),
             Err(error) if is_over(&error) || error == Error::NoNode => Ok(false),
-            Err(error) => Err(Trouble::Lost(error.to_string())),
+            Err(error) => Err(CommandError::Lost(error.to_string())),
         }
     }
 }

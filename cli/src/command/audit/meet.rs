@@ -25,7 +25,7 @@ const CONFORM_WITHIN: Duration = Duration::from_secs(180);
 type Has = Result<Abilities, (AuditOutcome, String)>;
 
 /// A lock that was met.
-pub(super) struct Met {
+pub(super) struct ProbedLock {
     /// What the scorecard says of it before any scenario.
     pub(super) audited: AuditedSubject,
     /// The lock, each of its clients a process.
@@ -38,7 +38,7 @@ pub(super) struct Met {
     pub(super) met_on: Option<TopologyKind>,
 }
 
-impl Met {
+impl ProbedLock {
     /// What it has on servers of this shape.
     pub(super) fn on(&self, shape: TopologyKind) -> Result<&Abilities, (AuditOutcome, String)> {
         let not_asked = || (AuditOutcome::Unknown, "it was not asked".to_owned());
@@ -62,12 +62,12 @@ pub(super) async fn meet(
     target: Option<&str>,
     prefix: &str,
     logs: &Path,
-) -> anyhow::Result<Met> {
+) -> anyhow::Result<ProbedLock> {
     let found = bench::subjects::find(name).map_err(exit::usage)?;
     let program = found.program().map(<[String]>::to_vec);
     let assumed = Abilities::assumed(found.kinds());
     let subject = in_processes(found)?;
-    let mut met = Met {
+    let mut met = ProbedLock {
         audited: AuditedSubject {
             name: name.to_owned(),
             ..AuditedSubject::default()

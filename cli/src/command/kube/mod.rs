@@ -25,13 +25,13 @@ const SEED: u64 = 1;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: KubeAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum KubeAction {
     /// Print the objects of a run as YAML; nothing is applied
-    Render(Asked),
+    Render(KubeOptions),
     /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as chaos does
     Run(run::Options),
     /// Print a run as lines that `kube run` reads from a pod's log
@@ -41,7 +41,7 @@ enum What {
 
 /// What is asked of Kubernetes.
 #[derive(Debug, Args)]
-pub(crate) struct Asked {
+pub(crate) struct KubeOptions {
     /// A scenario file, or the name of a built-in one
     scenario: String,
     /// Pods that share the plan
@@ -100,7 +100,7 @@ pub(crate) struct Asked {
     memory: String,
 }
 
-impl Asked {
+impl KubeOptions {
     /// What is asked, with everything checked that can be without a cluster.
     fn spec(&self, terminal: &Terminal) -> anyhow::Result<Spec> {
         let source = source(&self.scenario)?;
@@ -185,7 +185,7 @@ pub(crate) async fn engine(namespace: &str, kind: TopologyKind) -> anyhow::Resul
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     match options.what {
-        What::Render(asked) => {
+        KubeAction::Render(asked) => {
             let objects = objects(&asked.spec(terminal)?);
             if terminal.common.json {
                 let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
@@ -195,8 +195,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             }
             Ok(exit::AS_EXPECTED)
         }
-        What::Run(options) => run::run(options, terminal).await,
-        What::Pack { dir } => {
+        KubeAction::Run(options) => run::run(options, terminal).await,
+        KubeAction::Pack { dir } => {
             pack::pack(&dir, |line| terminal.data(line)).map_err(exit::input)?;
             Ok(exit::AS_EXPECTED)
         }

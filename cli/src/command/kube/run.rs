@@ -11,7 +11,7 @@ use results::report::answered;
 use results::report::text;
 use results::store::load_dir;
 
-use super::{Asked, pack};
+use super::{KubeOptions, pack};
 use crate::cancel::Cancel;
 use crate::command::run::made;
 use crate::exit;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
-    asked: Asked,
+    asked: KubeOptions,
     /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,

@@ -4,7 +4,7 @@ use std::io;
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::topology::wire::{ByteStream, ReplyDecoder, Socket};
+use crate::topology::shared_connection::{ByteStream, ReplyDecoder, Socket};
 
 /// Once something is subscribed, all that comes are arrays that begin with what they are (`message`, `subscribe`, `pong`), and errors. Which
 /// command an error answers is not said.

@@ -93,7 +93,7 @@ pub(super) fn fit(page: &str, elsewhere: &str) -> String {
 }
 
 #[derive(Default)]
-struct Part<'a> {
+struct HtmlElement<'a> {
     kind: &'a str,
     /// The part that it is inside of.
     around: usize,
@@ -107,7 +107,7 @@ struct Part<'a> {
 
 struct Parts<'a> {
     /// The first is the page itself.
-    all: Vec<Part<'a>>,
+    all: Vec<HtmlElement<'a>>,
     /// All text in its order, and the innermost part that it is in.
     texts: Vec<(usize, &'a str)>,
 }
@@ -115,7 +115,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of(page: &'a str) -> Self {
         let mut parts = Self {
-            all: vec![Part::default()],
+            all: vec![HtmlElement::default()],
             texts: Vec::new(),
         };
         let mut at = 0;
@@ -128,12 +128,12 @@ impl<'a> Parts<'a> {
                     .iter()
                     .any(|tag| text.starts_with(tag));
                 let note = format!("<p class=\"note\">Left out: {}.</p>\n", what(kind));
-                parts.all.push(Part {
+                parts.all.push(HtmlElement {
                     kind,
                     around: at,
                     first: parts.texts.len(),
                     note: if is_item { String::new() } else { note },
-                    ..Part::default()
+                    ..HtmlElement::default()
                 });
                 at = parts.all.len() - 1;
             }

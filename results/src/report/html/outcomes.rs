@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools;
 
 use super::scenario::ScenarioView;
-use crate::answer::{Standing, bare};
+use crate::answer::{ExclusionOutcome, bare};
 use crate::report::fault_words::fault_words;
 use crate::report::number_among;
 use crate::run::ScenarioResult;
@@ -90,7 +90,7 @@ fn gravity(result: &ScenarioResult) -> impl Ord + Copy + use<> {
 
 fn outcome(result: &ScenarioResult) -> (String, &'static str) {
     match result.standing() {
-        Standing::Lost => {
+        ExclusionOutcome::Lost => {
             let (count, worst_ns) = result
                 .losing()
                 .map_or((1, 0), |lost: &Verdict| (lost.count, lost.worst_ns));
@@ -104,12 +104,14 @@ fn outcome(result: &ScenarioResult) -> (String, &'static str) {
             };
             (format!("lost{long}{times}"), "violated")
         }
-        Standing::Unknown => ("unknown".to_owned(), "unknown"),
+        ExclusionOutcome::Unknown => ("unknown".to_owned(), "unknown"),
         standing => {
             let silence = result.without_grant_ns.map(units::duration);
             let silence = units::enclosed(", ", &silence.unwrap_or_default(), " without a grant");
             match standing {
-                Standing::Outlived => (format!("kept{silence}; callers outlived it"), "unknown"),
+                ExclusionOutcome::Outlived => {
+                    (format!("kept{silence}; callers outlived it"), "unknown")
+                }
                 _ => (format!("kept{silence}"), "clean"),
             }
         }

@@ -1,6 +1,6 @@
 //! A scorecard for a terminal: a matrix where there are several locks, and then every scenario that needs a word.
 
-use super::paper::{GREEN, PLAIN, RED, YELLOW, paint, table};
+use super::text_layout::{GREEN, PLAIN, RED, YELLOW, paint, table};
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
 use crate::report::cells::printable;
 use crate::run::Run;

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::paper;
+use super::text_layout;
 use crate::figure::BENCH;
 use crate::measures::Sweep;
 use crate::report::cells::{self, printable};
@@ -22,7 +22,7 @@ pub(super) fn bench_table(run: &Run, width: u16) -> String {
         words.push(cells::safety(row).replace(' ', "\u{a0}") + invalid);
         words
     });
-    let table = paper::table(width, header, 1, rows);
+    let table = text_layout::table(width, header, 1, rows);
     format!(
         "{table}\n\ncycles/s: median and range over rounds; commands: sent by clients per cycle; server µs: CPU of all servers per cycle"
     )
@@ -33,7 +33,7 @@ pub(super) fn sweep(sweep: &Sweep, width: u16) -> String {
     let (heads, rows) = table::sweep(sweep).plain();
     let rows = rows.iter();
     let rows = rows.map(|row| row.iter().map(|word| printable(word)));
-    let table = paper::table(width, heads, 0, rows);
+    let table = text_layout::table(width, heads, 0, rows);
     let title = printable(&sweep.title());
     let said = measures::conclusions(sweep);
     let said = said.iter().map(|line| printable(line)).format("\n");
@@ -65,13 +65,13 @@ pub(super) fn more(run: &Run, width: u16) -> String {
 
 /// A line, indented and broken at spaces.
 fn wrapped(line: &str, width: u16) -> String {
-    paper::wrap(&format!("    {line}"), usize::from(width.max(60)), 6) + "\n"
+    text_layout::wrap(&format!("    {line}"), usize::from(width.max(60)), 6) + "\n"
 }
 
 pub(super) fn invalid(run: &Run) -> String {
     let rows = run.rows.iter().filter_map(|row| {
         let why = cells::why_invalid(row)?;
-        Some(paper::warning(&format!("{}: {why}", row.title())))
+        Some(text_layout::warning(&format!("{}: {why}", row.title())))
     });
     rows.collect()
 }
@@ -79,7 +79,7 @@ pub(super) fn invalid(run: &Run) -> String {
 pub(super) fn comparison_table(run: &Run, width: u16) -> String {
     let rows = comparisons(run).into_iter();
     let rows = rows.map(|line| line.map(|word| printable(&word)));
-    let table = paper::table(width, COMPARISON, usize::MAX, rows);
+    let table = text_layout::table(width, COMPARISON, usize::MAX, rows);
     format!(
         "{table}\n\nratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four \
          of five such runs would show"

@@ -5,7 +5,7 @@ use std::iter::once;
 use itertools::Itertools;
 
 use super::TextOptions;
-use super::paper::{GREEN, PLAIN, RED, finish, paint, section, table, warning};
+use super::text_layout::{GREEN, PLAIN, RED, finish, paint, section, table, warning};
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
 use crate::compare::{Difference, RunComparison};
 use crate::report::cells::{self, printable};

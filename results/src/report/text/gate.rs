@@ -1,7 +1,7 @@
 //! A decision as text: each condition, and which part failed or is unknown and why.
 
 use super::TextOptions;
-use super::paper::{GREEN, RED, YELLOW, finish, paint};
+use super::text_layout::{GREEN, RED, YELLOW, finish, paint};
 use crate::gate::{ConditionPart, Decision, Outcome};
 use crate::report::cells::printable;
 use crate::units::enclosed;

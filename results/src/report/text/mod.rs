@@ -4,17 +4,17 @@ mod audit;
 mod bench;
 mod comparison;
 mod gate;
-mod paper;
 mod scenarios;
 mod screen;
+mod text_layout;
 
 use itertools::Itertools;
 
 pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
-use self::paper::{GREY, finish, paint, section, tone_color};
 pub use self::scenarios::{faults, proofs};
 pub use self::screen::{ScreenOptions, screen};
+use self::text_layout::{GREY, finish, paint, section, tone_color};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};
 use crate::run::Run;
@@ -41,11 +41,11 @@ impl Default for TextOptions {
 pub fn summary(run: &Run, options: TextOptions) -> String {
     let mut out = headline(run, true);
     for warning in &run.warnings {
-        out.push_str(&paper::warning(warning));
+        out.push_str(&text_layout::warning(warning));
     }
     if run.partial {
         let cut = "the run was cut short: what follows was measured until then";
-        out.push_str(&paper::warning(cut));
+        out.push_str(&text_layout::warning(cut));
     }
     let parts = run.parts.iter().map(ToString::to_string);
     let skipped = run.not_applicable.iter().map(ToString::to_string);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools;
 
-use super::paper::{outcome_color, paint, table};
+use super::text_layout::{outcome_color, paint, table};
 use crate::compare::scenario_key;
 use crate::proof::Proof;
 use crate::report::cells::{self, printable};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools;
 
-use super::paper::{GREY, aligned, finish, paint, tone_color, warning, wrap};
+use super::text_layout::{GREY, aligned, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, bench, headline};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    super::{NotTried, raw::Raw},
+    super::{NotTried, scripted_driver::ScriptedDriver},
     A, Found, MaybeFound, SHORT_MS, Trial, expect, not_asked, shown,
 };
 use crate::{
@@ -174,7 +174,7 @@ impl Trial<'_> {
     }
 
     /// The driver has every reason to end now.
-    async fn exits(&mut self, mut raw: Raw) -> Found {
+    async fn exits(&mut self, mut raw: ScriptedDriver) -> Found {
         let within = self.patience();
         raw.listen(within, |_| false).await;
         let code = raw.wait(within).await;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{
-    super::raw::Raw, A, B, Found, LONG_MS, MaybeFound, NOTICE_MAX_MS, SHORT_MS, SLACK, Trial,
-    WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, not_asked, shown,
+    super::scripted_driver::ScriptedDriver, A, B, Found, LONG_MS, MaybeFound, NOTICE_MAX_MS,
+    SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, not_asked,
+    shown,
 };
 use crate::protocol::{self, error_text};
 
@@ -14,7 +15,7 @@ use crate::protocol::{self, error_text};
 const NEXT_MS: u64 = 6_000;
 
 /// A lock whose lease lapsed, and that another client has now.
-struct Lapsed {
+struct LapsedLease {
     lock: String,
     /// The grant of `a`, which has lapsed.
     first: String,
@@ -25,14 +26,14 @@ struct Lapsed {
 
 impl Trial<'_> {
     /// `a` lets a lease lapse, and `b` has the lock.
-    async fn lapsed(&mut self) -> Result<Lapsed, String> {
+    async fn lapsed(&mut self) -> Result<LapsedLease, String> {
         self.both().await?;
         let asked = Instant::now();
         let (lock, first) = self.granted(SHORT_MS).await?;
         let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
         let after = asked.elapsed();
         let who = format!("after the lease of {SHORT_MS} ms another client");
-        Ok(Lapsed {
+        Ok(LapsedLease {
             lock,
             first,
             next: granted(&reply, &who)?,
@@ -41,7 +42,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn expiry(&mut self) -> Found {
-        let Lapsed { next, after, .. } = self.lapsed().await?;
+        let LapsedLease { next, after, .. } = self.lapsed().await?;
         self.release_of(B, &next).await?;
         if after + SLACK < Duration::from_millis(SHORT_MS) {
             return Err(format!(
@@ -53,7 +54,7 @@ impl Trial<'_> {
 
     pub(super) async fn late_extend(&mut self) -> MaybeFound {
         self.can_extend()?;
-        let Lapsed { first, next, .. } = self.lapsed().await?;
+        let LapsedLease { first, next, .. } = self.lapsed().await?;
         let reply = self.extend_of(A, &first).await?;
         self.release_of(B, &next).await?;
         let late = "an extend of a lapsed lease, with another holder, was";
@@ -93,7 +94,7 @@ impl Trial<'_> {
             return Ok("not before its time; the feature lost is not listed".to_owned());
         }
         // A lease that does not end is another step's finding.
-        let Ok(Lapsed { first, next, .. }) = self.lapsed().await else {
+        let Ok(LapsedLease { first, next, .. }) = self.lapsed().await else {
             return not_asked("no lease ended: see expiry");
         };
         let (within, said_it) = (self.patience(), said_lost(&first));
@@ -188,7 +189,7 @@ impl Trial<'_> {
 }
 
 /// Whether a driver has said that this grant is lost.
-fn said_lost(grant: &str) -> impl Fn(&Raw) -> bool {
+fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     move |raw| {
         raw.events.iter().any(|event| {
             let text = |field: &str| event.get(field).and_then(Value::as_str);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     ConformOptions, Conformity, Outcome, Step,
-    raw::{Raw, Reply},
+    scripted_driver::{Reply, ScriptedDriver},
 };
 use crate::protocol::{self, error_text};
 use rules::{Rule, STEPS};
@@ -50,19 +50,19 @@ const OF_ONE_HOLDER: [&str; 10] = [
 type Found = Result<String, String>;
 
 /// What a step found that need not be asked.
-type MaybeFound = Result<String, Unkept>;
+type MaybeFound = Result<String, StepFailure>;
 
 /// Why a step was not kept.
-enum Unkept {
+enum StepFailure {
     /// It is not asked of this driver.
     NotAsked(String),
     /// What is wrong.
     Wrong(String),
 }
 
-impl From<String> for Unkept {
+impl From<String> for StepFailure {
     fn from(wrong: String) -> Self {
-        Unkept::Wrong(wrong)
+        StepFailure::Wrong(wrong)
     }
 }
 
@@ -73,7 +73,7 @@ const B: Which = 1;
 
 pub(super) struct Trial<'a> {
     options: &'a ConformOptions,
-    drivers: [Option<Raw>; 2],
+    drivers: [Option<ScriptedDriver>; 2],
     kind: String,
     kinds: Vec<String>,
     features: Vec<String>,
@@ -176,8 +176,8 @@ impl<'a> Trial<'a> {
     ) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
-            Err(Unkept::NotAsked(why)) => (Outcome::Skipped, why, ""),
-            Err(Unkept::Wrong(wrong)) => (Outcome::Broken, wrong, remedy),
+            Err(StepFailure::NotAsked(why)) => (Outcome::Skipped, why, ""),
+            Err(StepFailure::Wrong(wrong)) => (Outcome::Broken, wrong, remedy),
         };
         let step = Step {
             name,
@@ -197,7 +197,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Skips a step whose feature is not listed.
-    fn needs(&self, feature: &str) -> Result<(), Unkept> {
+    fn needs(&self, feature: &str) -> Result<(), StepFailure> {
         match self.lists(feature) {
             true => Ok(()),
             false => not_asked(&format!("the feature {feature} is not listed")).map(drop),
@@ -210,7 +210,7 @@ impl<'a> Trial<'a> {
     }
 
     /// A driver that lists no features is asked all the same.
-    fn can_extend(&self) -> Result<(), Unkept> {
+    fn can_extend(&self) -> Result<(), StepFailure> {
         match self.features.as_slice() {
             [] => Ok(()),
             _ => self.needs("extend"),
@@ -236,16 +236,17 @@ impl<'a> Trial<'a> {
         &self,
         client: &str,
         version: u64,
-    ) -> Result<(Raw, Result<Reply, String>), String> {
+    ) -> Result<(ScriptedDriver, Result<Reply, String>), String> {
         let to = self.options.connect_to(client);
-        let mut raw = Raw::start(&self.options.command, &to).map_err(|e| e.to_string())?;
+        let mut raw =
+            ScriptedDriver::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request(client, version);
         let reply = raw.ask(request, self.start_within()).await;
         Ok((raw, reply))
     }
 
     /// A driver of its own that has said hello.
-    async fn fresh(&self, client: &str) -> Result<Raw, String> {
+    async fn fresh(&self, client: &str) -> Result<ScriptedDriver, String> {
         let (raw, reply) = self.greeted(client, protocol::VERSION).await?;
         Ok(self.welcome(raw, reply).await?.0)
     }
@@ -253,9 +254,9 @@ impl<'a> Trial<'a> {
     /// The driver and its `ok` to hello; the error says what it answered instead.
     async fn welcome(
         &self,
-        mut raw: Raw,
+        mut raw: ScriptedDriver,
         reply: Result<Reply, String>,
-    ) -> Result<(Raw, Value), String> {
+    ) -> Result<(ScriptedDriver, Value), String> {
         let why = match reply {
             Ok(reply) if reply.ending == "ok" => return Ok((raw, reply.body)),
             Ok(reply) => {
@@ -279,7 +280,10 @@ impl<'a> Trial<'a> {
     /// The two drivers, started anew where one has ended or broken the protocol.
     async fn both(&mut self) -> Result<(), String> {
         for (which, client) in [(A, "c1"), (B, "c2")] {
-            if self.drivers[which].as_ref().is_some_and(Raw::is_well) {
+            if self.drivers[which]
+                .as_ref()
+                .is_some_and(ScriptedDriver::is_well)
+            {
                 continue;
             }
             if let Some(mut old) = self.drivers[which].take() {
@@ -291,7 +295,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn raw(&mut self, which: Which) -> &mut Raw {
+    fn raw(&mut self, which: Which) -> &mut ScriptedDriver {
         self.drivers[which].as_mut().expect("started by `both`")
     }
 
@@ -401,7 +405,7 @@ fn first_few(wrong: &[String]) -> String {
 }
 
 fn not_asked(why: &str) -> MaybeFound {
-    Err(Unkept::NotAsked(why.to_owned()))
+    Err(StepFailure::NotAsked(why.to_owned()))
 }
 
 fn grant_of(reply: &Reply) -> Option<String> {

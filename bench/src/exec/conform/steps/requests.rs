@@ -8,7 +8,7 @@ use super::{
     A, B, Found, LONG_MS, MaybeFound, SHORT_MS, Trial, beside, expect, grant_of, granted,
     not_asked, shown,
 };
-use crate::{inside::LoadReport, protocol::error_text};
+use crate::{driver_loop::LoadReport, protocol::error_text};
 
 impl Trial<'_> {
     pub(super) async fn unknown_grant(&mut self) -> Found {

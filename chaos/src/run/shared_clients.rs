@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::clock::Reference;
-use bench::parts::{Barrier, Share};
+use bench::parts::{Barrier, GeneratorShare};
 use bench::subject::Subject;
 use bench::workload::Rhythm;
 use cluster_config::Party;
@@ -25,13 +25,13 @@ use results::secrets::hide_in;
 use results::store::HISTORY_FILE;
 use tokio::sync::watch;
 
-use super::judged::judged;
 use super::recorded::Recorded;
+use super::run_judgement::judged;
 use super::{RunError, RunOptions, ScenarioRun, carried_out};
+use crate::client_sizes;
 use crate::faults::{Target, find};
 use crate::plan::Plan;
-use crate::scenario::{On, When, Who};
-use crate::sizes;
+use crate::scenario::{FaultParty, FaultSite, FaultTrigger};
 use crate::tracker::Tracker;
 
 /// What a part leaves besides its history, once it has ended.
@@ -41,9 +41,9 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// A part, and where it meets the others.
 #[derive(Clone)]
-pub struct Together {
+pub struct PartBarrier {
     /// Which of the clients run here.
-    pub share: Share,
+    pub share: GeneratorShare,
     /// Where the parts begin and end together.
     pub barrier: Arc<Barrier>,
     /// The server beside whose clock all are set.
@@ -55,11 +55,12 @@ pub fn not_shareable(plan: &Plan, of: u32) -> Option<String> {
     let does = &plan.load.does;
     let few = plan.load.clients.len() < of as usize;
     let waits = matches!(does.workload().rhythm, Rhythm::Chain | Rhythm::Herd);
-    let holder = |on: &On| matches!(on, On::Parties(who) if who.contains(&Who::Holder));
+    let holder =
+        |on: &FaultSite| matches!(on, FaultSite::Parties(who) if who.contains(&FaultParty::Holder));
     let mut faults = plan.faults.iter();
     let sees_all =
-        faults.any(|fault| matches!(fault.when, When::OnMessage(_)) || holder(&fault.on));
-    let measured = sizes::are_expected(plan);
+        faults.any(|fault| matches!(fault.when, FaultTrigger::OnMessage(_)) || holder(&fault.on));
+    let measured = client_sizes::are_expected(plan);
     let found = [
         (few, "there are fewer clients than parts"),
         (does.rate.is_some(), "an open loop (`rate`) is one part's"),
@@ -83,22 +84,22 @@ pub fn harms_servers(plan: &Plan, engine: bool) -> bool {
     let on_link = |fault: &str| find(fault).is_some_and(|kind| kind.hits.link());
     let mut faults = plan.faults.iter();
     faults.any(|fault| match &fault.on {
-        On::Parties(who) => !who.iter().all(Who::is_client),
-        On::Link { .. } | On::Groups(_) => engine || !on_link(&fault.fault),
+        FaultSite::Parties(who) => !who.iter().all(FaultParty::is_client),
+        FaultSite::Link { .. } | FaultSite::Groups(_) => engine || !on_link(&fault.fault),
     })
 }
 
 /// Whether a part may have to do a fault: before it is known whom it hits.
-pub(crate) fn has_fault(share: Share, on: &On) -> bool {
-    let here = |who: &Who| match who {
-        Who::Client(number) => share.has(number - 1),
+pub(crate) fn has_fault(share: GeneratorShare, on: &FaultSite) -> bool {
+    let here = |who: &FaultParty| match who {
+        FaultParty::Client(number) => share.has(number - 1),
         who => who.is_client() || share.index == 0,
     };
     on.everybody().any(here)
 }
 
 /// Whether it is this part's to harm.
-pub(crate) fn has_target(share: Share, target: &Target) -> bool {
+pub(crate) fn has_target(share: GeneratorShare, target: &Target) -> bool {
     match target {
         Target::Client(number)
         | Target::Link(Party::Client(number), _)
@@ -158,7 +159,7 @@ pub fn judge_whole(
         ..Recorded::default()
     };
     let (mut files, mut ends) = (Vec::new(), Vec::new());
-    for share in (0..of).map(|index| Share { index, of }) {
+    for share in (0..of).map(|index| GeneratorShare { index, of }) {
         let words = format!("part {}", share.index);
         let own = left.iter().find(|(index, _)| *index == share.index);
         let history = own.and_then(|(_, own)| history_file::of_dir(own));
@@ -229,7 +230,7 @@ fn create(path: &Path) -> Result<File, RunError> {
 /// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place in time.
 fn with_deaths(
     plan: &Plan,
-    share: Share,
+    share: GeneratorShare,
     history: &Path,
     to: &Path,
 ) -> Result<Option<PathBuf>, RunError> {

@@ -18,7 +18,7 @@ use tokio::{
 use super::super::{
     log_tail,
     output::Output,
-    process::{self, Started},
+    process::{self, DriverProcess},
     processes::Processes,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) struct Reply {
 }
 
 /// A driver process.
-pub(super) struct Raw {
+pub(super) struct ScriptedDriver {
     child: Child,
     processes: Processes,
     /// `None` once its input was ended.
@@ -59,16 +59,16 @@ pub(super) struct Raw {
     over: bool,
 }
 
-impl Raw {
+impl ScriptedDriver {
     pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Self, SubjectError> {
-        let Started {
+        let DriverProcess {
             child,
             processes,
             stdin,
             output,
             logged,
         } = process::start(command, to)?;
-        Ok(Raw {
+        Ok(ScriptedDriver {
             child,
             processes,
             stdin: Some(stdin),

@@ -9,8 +9,8 @@ use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
 use crate::names::Names;
+use crate::polling::until;
 use crate::shim::{Page, Shims};
-use crate::wait::until;
 
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]
@@ -57,7 +57,7 @@ pub trait ClientControl: Send + Sync {
 }
 
 /// Everything that faults act on.
-pub struct World {
+pub struct FaultWorld {
     /// The servers.
     pub deployment: Arc<Deployment>,
     /// The clients.
@@ -73,7 +73,7 @@ pub struct World {
 /// A server that is started again may take so long to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 
-impl World {
+impl FaultWorld {
     /// One command to a server, as [`Deployment::command`]. A server that refuses connections, because another fault has just started it
     /// again, is waited for; one that goes on refusing is an error as ever.
     pub(super) async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {

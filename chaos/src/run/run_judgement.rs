@@ -8,7 +8,7 @@ use bench::recorded::Protects;
 use bench::subject::Subject;
 use results::history_file::{self, HistoryFileError};
 use results::intervals::Intervals;
-use results::open_loop::{OpenLoop, Wait};
+use results::open_loop::{OpenLoop, OpenLoopCall};
 use results::over_time::{AcquireSpan, OverTime};
 use results::run::{BOUNDS, FaultSpan, ScenarioResult};
 use results::store::HISTORY_FILE;
@@ -18,11 +18,11 @@ use serde_json::Value;
 use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, ScenarioRun};
-use crate::checkers::holds::Ending;
+use crate::checkers::holds::OperationEnd;
 use crate::checkers::{self, CheckOptions, CheckReport, EvidenceMinimum, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
-use crate::scenario::{Length, When};
+use crate::scenario::{FaultTrigger, Length};
 use crate::{proof, scenario};
 
 /// The result of a plan before anything was recorded.
@@ -258,11 +258,11 @@ fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
 }
 
 /// Grants over the time of a history, and how long callers waited where cycles begin on a schedule.
-fn over_time(plan: &Plan, record: &Record, waits: &[Wait], result: &mut ScenarioResult) {
+fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut ScenarioResult) {
     let asked = record.asks.iter().map(|ask| AcquireSpan {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
-        granted_ns: ask.returned_ns.filter(|_| ask.ending == Ending::Ok),
+        granted_ns: ask.returned_ns.filter(|_| ask.ending == OperationEnd::Ok),
     });
     result.over_time = OverTime::of(record.end_ns, asked);
     if let Some(over) = &mut result.over_time
@@ -278,7 +278,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[Wait], result: &mut Scenario
 }
 
 /// When each grant came, how long it took, and how often that was: once.
-fn responses(waits: &[Wait]) -> impl Iterator<Item = (u64, u64, u64)> {
+fn responses(waits: &[OpenLoopCall]) -> impl Iterator<Item = (u64, u64, u64)> {
     let granted = waits.iter().filter(|wait| wait.granted);
     granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
 }
@@ -291,10 +291,12 @@ pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
     let kinds = plan.load.does.mix.keys();
     let lock = &plan.lock;
     let watchdog_ns = lock.watchdog.map_or(WATCHDOG_NS, Length::ns);
-    let timed = plan
-        .faults
-        .iter()
-        .filter(|fault| !matches!(fault.when, When::AtNs(0) | When::OnMessage(_)));
+    let timed = plan.faults.iter().filter(|fault| {
+        !matches!(
+            fault.when,
+            FaultTrigger::AtNs(0) | FaultTrigger::OnMessage(_)
+        )
+    });
     CheckOptions {
         // Where more tasks than locks are at work, some must have met.
         floors: Some(EvidenceMinimum {

@@ -14,7 +14,7 @@ use super::{
     steps::Steps,
 };
 use crate::{
-    links::{Trouble, cmd},
+    links::{CommandError, cmd},
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
@@ -76,7 +76,7 @@ impl ManyClient {
         &self,
         request: &AcquireRequest<'_>,
         value: &str,
-    ) -> Result<Option<(Instant, Vec<String>)>, Trouble> {
+    ) -> Result<Option<(Instant, Vec<String>)>, CommandError> {
         let lease = request.lease.unwrap_or(self.steps.own.lease);
         let first = request.lock;
         if self.flaw == Flaw::LooksThenCounts {

@@ -9,21 +9,22 @@ use async_trait::async_trait;
 use cluster_config::Deployment;
 use futures_util::future::join_all;
 
-use super::world::unwritable;
+use super::fault_world::unwritable;
 use super::{
-    Fault, FaultError, FaultGuard, Healed, Injected, Injection, Proof, Target, World, settings,
+    Fault, FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target,
+    settings,
 };
 use crate::shim::Page;
 
 /// A target of an injection.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) world: &'a World,
+pub(super) struct TargetContext<'a> {
+    pub(super) world: &'a FaultWorld,
     pub(super) target: &'a Target,
     pub(super) injection: &'a Injection,
 }
 
-impl<'a> At<'a> {
+impl<'a> TargetContext<'a> {
     /// The server that is meant.
     pub(super) fn node(self) -> Result<&'a str, FaultError> {
         self.target.node()
@@ -68,18 +69,18 @@ pub(super) trait OnEach: Send + Sync + 'static {
     const TOGETHER: bool = false;
 
     /// Harms one target.
-    fn harm(at: At<'_>) -> impl Future<Output = Result<Self::Kept, FaultError>> + Send;
+    fn harm(at: TargetContext<'_>) -> impl Future<Output = Result<Self::Kept, FaultError>> + Send;
 
     /// Sets one target right, after a last look at it where evidence comes late.
     fn undo(
-        at: At<'_>,
+        at: TargetContext<'_>,
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<(), FaultError>> + Send {
         async move { Self::undo_now(at, kept) }
     }
 
     /// As much of it as can be done without waiting: the safety net of a run that ends in the middle.
-    fn undo_now(_at: At<'_>, _kept: &Self::Kept) -> Result<(), FaultError> {
+    fn undo_now(_at: TargetContext<'_>, _kept: &Self::Kept) -> Result<(), FaultError> {
         Ok(())
     }
 }
@@ -87,7 +88,7 @@ pub(super) trait OnEach: Send + Sync + 'static {
 /// What shows that a target was harmed.
 pub(super) trait Evidence: Send + Sync {
     /// As far as it shows by now.
-    fn proof(&self, at: At<'_>) -> Proof;
+    fn proof(&self, at: TargetContext<'_>) -> Proof;
 
     /// Whether somebody must meet the fault before anything shows.
     fn comes_late(&self) -> bool {
@@ -96,7 +97,7 @@ pub(super) trait Evidence: Send + Sync {
 }
 
 impl Evidence for Proof {
-    fn proof(&self, _at: At<'_>) -> Proof {
+    fn proof(&self, _at: TargetContext<'_>) -> Proof {
         self.clone()
     }
 }
@@ -105,27 +106,30 @@ impl Evidence for Proof {
 pub(super) struct TargetEvidence<T>(pub(super) Proof, pub(super) T);
 
 impl<T: Send + Sync> Evidence for TargetEvidence<T> {
-    fn proof(&self, _at: At<'_>) -> Proof {
+    fn proof(&self, _at: TargetContext<'_>) -> Proof {
         self.0.clone()
     }
 }
 
 /// The targets of a fault, harmed or not.
 struct TargetFaults<F: OnEach> {
-    world: Arc<World>,
+    world: Arc<FaultWorld>,
     injection: Injection,
     /// In the order of the injection's targets.
     kept: Vec<Result<F::Kept, FaultError>>,
 }
 
 impl<F: OnEach> TargetFaults<F> {
-    fn all(&self) -> impl Iterator<Item = (At<'_>, &Result<F::Kept, FaultError>)> {
+    fn all(&self) -> impl Iterator<Item = (TargetContext<'_>, &Result<F::Kept, FaultError>)> {
         targets(&self.world, &self.injection).zip(&self.kept)
     }
 }
 
-fn targets<'a>(world: &'a World, injection: &'a Injection) -> impl Iterator<Item = At<'a>> {
-    injection.targets.iter().map(move |target| At {
+fn targets<'a>(
+    world: &'a FaultWorld,
+    injection: &'a Injection,
+) -> impl Iterator<Item = TargetContext<'a>> {
+    injection.targets.iter().map(move |target| TargetContext {
         world,
         target,
         injection,
@@ -134,7 +138,7 @@ fn targets<'a>(world: &'a World, injection: &'a Injection) -> impl Iterator<Item
 
 #[async_trait]
 impl<F: OnEach> Fault for F {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let mut harmed = TargetFaults::<F> {
             world: world.clone(),
             injection: injection.clone(),
@@ -166,7 +170,7 @@ impl<F: OnEach> FaultGuard for TargetFaults<F> {
         kept.any(Evidence::comes_late) && !self.proof().bit
     }
 
-    async fn heal(mut self: Box<Self>) -> Healed {
+    async fn heal(mut self: Box<Self>) -> HealReport {
         let harmed = &mut *self;
         let targets = targets(&harmed.world, &harmed.injection);
         let undone = targets
@@ -174,7 +178,7 @@ impl<F: OnEach> FaultGuard for TargetFaults<F> {
             .map(async |(at, kept)| F::undo(at, kept.as_mut().ok()?).await.err());
         let failed = join_all(undone).await.into_iter().flatten();
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
-        let healed = Healed::with(self.proof(), &failed);
+        let healed = HealReport::with(self.proof(), &failed);
         self.kept.clear();
         healed
     }

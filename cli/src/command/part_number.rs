@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chaos::plan::Plan;
 use clap::Args;
-use results::run::{Part, Share};
+use results::run::{PlanPart, ScenarioShare};
 use serde_json::Value;
 
 use crate::args::{Common, invalid};
@@ -60,19 +60,19 @@ pub(crate) struct PartArgs {
     /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;
     /// `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same [default seed then: 1]
     #[arg(hide_short_help = true, help_heading = PARTS, long, value_name = "K/N", value_parser = parse)]
-    part: Option<Slice>,
+    part: Option<PartNumber>,
 }
 
 /// Part `index` of `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub(crate) struct PartNumber {
     index: u32,
     of: u32,
 }
 
 impl PartArgs {
     /// The part that was asked for, by flag or environment; `None`: the whole plan.
-    pub(crate) fn slice(&self) -> anyhow::Result<Option<Slice>> {
+    pub(crate) fn slice(&self) -> anyhow::Result<Option<PartNumber>> {
         if self.part.is_some() {
             return Ok(self.part);
         }
@@ -103,7 +103,7 @@ impl PartArgs {
     }
 }
 
-impl Slice {
+impl PartNumber {
     /// The part that makes this run.
     fn part_of(self, name: &str, seed: u64) -> u32 {
         crc32fast::hash(format!("{name} {seed}").as_bytes()) % self.of
@@ -115,9 +115,9 @@ impl Slice {
     }
 
     /// The same as the share of a load.
-    pub(crate) fn share(self) -> bench::parts::Share {
-        let Slice { index, of } = self;
-        bench::parts::Share { index, of }
+    pub(crate) fn share(self) -> bench::parts::GeneratorShare {
+        let PartNumber { index, of } = self;
+        bench::parts::GeneratorShare { index, of }
     }
 
     /// What a run keeps of being a part of one load, of which `has` says what each part has.
@@ -125,11 +125,11 @@ impl Slice {
         self,
         seed: u64,
         digest: Digest,
-        has: impl Fn(bench::parts::Share) -> String,
-    ) -> Part {
+        has: impl Fn(bench::parts::GeneratorShare) -> String,
+    ) -> PlanPart {
         let of = self.of;
-        let share = |part| Share {
-            name: has(bench::parts::Share { index: part, of }),
+        let share = |part| ScenarioShare {
+            name: has(bench::parts::GeneratorShare { index: part, of }),
             seed,
             part,
             digest: digest.clone(),
@@ -143,8 +143,8 @@ impl Slice {
     }
 
     /// What a run keeps of being a part of a plan of these scenarios and seeds.
-    pub(crate) fn record(self, plan: impl IntoIterator<Item = (String, u64, Digest)>) -> Part {
-        let share = |(name, seed, digest): (String, u64, Digest)| Share {
+    pub(crate) fn record(self, plan: impl IntoIterator<Item = (String, u64, Digest)>) -> PlanPart {
+        let share = |(name, seed, digest): (String, u64, Digest)| ScenarioShare {
             part: self.part_of(&name, seed),
             name,
             seed,
@@ -153,8 +153,8 @@ impl Slice {
         self.part(plan.into_iter().map(share))
     }
 
-    fn part(self, plan: impl Iterator<Item = Share>) -> Part {
-        Part {
+    fn part(self, plan: impl Iterator<Item = ScenarioShare>) -> PlanPart {
+        PlanPart {
             index: self.index,
             of: self.of,
             plan: plan.collect(),
@@ -163,10 +163,10 @@ impl Slice {
     }
 }
 
-fn parse(text: &str) -> Result<Slice, String> {
+fn parse(text: &str) -> Result<PartNumber, String> {
     let numbers = text.split_once('/').and_then(|(index, of)| {
         let (index, of) = (index.trim().parse().ok()?, of.trim().parse().ok()?);
-        (index < of).then_some(Slice { index, of })
+        (index < of).then_some(PartNumber { index, of })
     });
     numbers.ok_or_else(|| invalid("part", text, "K/N with K from 0 to N-1, e.g. 0/4"))
 }

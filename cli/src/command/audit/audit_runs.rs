@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use chaos::audit::{Doubt, beside, doubt, fitted};
+use chaos::audit::{OpenQuestion, beside, doubt, fitted};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun, missing_server};
 use chaos::scenario::scenario_text;
 use futures_util::StreamExt as _;
 use results::audit::{
-    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, Judged, Smallest, Twin,
+    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
 };
 use results::report::command_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
-use super::super::chaos::{Ended, Planned, planned_one, run_each};
+use super::super::chaos::{PlanOutcome, Planned, planned_one, run_each};
 use super::super::run::Keeper;
 use super::super::shrink::{GRAVEST_FIRST, Runner};
-use super::meet::Met;
-use super::{Asked, Work};
+use super::meet::ProbedLock;
+use super::{AuditRun, AuditScenario};
 use crate::terminal::Terminal;
 
 /// `run.json` grows with every run, so it is not written after each.
@@ -33,21 +33,21 @@ struct Cell {
     subject: usize,
     asked: usize,
     plans: Result<Vec<Plan>, Nothing>,
-    runs: Vec<Tried>,
-    smallest: Option<Smallest>,
+    runs: Vec<CellRun>,
+    smallest: Option<ShrunkScenario>,
 }
 
 /// One run of a cell.
-struct Tried {
-    ran: Ran,
+struct CellRun {
+    ran: FinishedRun,
     /// The sound lock beside it, once that was tried.
-    twin: Option<(String, Ran)>,
+    twin: Option<(String, FinishedRun)>,
     /// The same plan once more, where it has to come out the same.
-    second: Option<Ran>,
+    second: Option<FinishedRun>,
 }
 
 /// What is run to settle a doubt.
-enum Settles {
+enum FollowUpRun {
     /// A sound lock on a scenario and a seed.
     Twin(usize, u64),
     /// A run of a cell once more.
@@ -56,25 +56,25 @@ enum Settles {
 
 /// A run that ended.
 #[derive(Clone)]
-struct Ran {
+struct FinishedRun {
     seed: u64,
     dir: String,
     result: Result<ScenarioResult, Nothing>,
 }
 
 /// All of them.
-pub(super) struct Tries<'a> {
-    work: &'a Work<'a>,
-    met: &'a [Met],
+pub(super) struct AuditRuns<'a> {
+    work: &'a AuditRun<'a>,
+    met: &'a [ProbedLock],
     cells: Vec<Cell>,
     /// Runs so far, for the names of their directories.
     begun: usize,
     saved: Option<Instant>,
 }
 
-impl<'a> Tries<'a> {
+impl<'a> AuditRuns<'a> {
     /// Decides what is to be run; starts nothing.
-    pub(super) fn new(work: &'a Work<'a>, met: &'a [Met]) -> Self {
+    pub(super) fn new(work: &'a AuditRun<'a>, met: &'a [ProbedLock]) -> Self {
         let mut cells = Vec::new();
         for (asked, one) in work.scenarios.iter().enumerate() {
             for (subject, met) in met.iter().enumerate() {
@@ -115,7 +115,7 @@ impl<'a> Tries<'a> {
             }
         }
         self.each(planned, "scenarios", keeper, |cells, place, ran| {
-            cells[*place].runs.push(Tried {
+            cells[*place].runs.push(CellRun {
                 ran,
                 twin: None,
                 second: None,
@@ -133,37 +133,37 @@ impl<'a> Tries<'a> {
             for (number, tried) in cell.runs.iter().enumerate() {
                 let doubt = doubt_of(asked, tried);
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
-                if doubt != Doubt::None && !is_twin {
+                if doubt != OpenQuestion::None && !is_twin {
                     let key = (cell.asked, tried.ran.seed);
                     let mut scenario = asked.scenario.clone();
                     scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, planned_one(&scenario, key.1)?);
                 }
-                if doubt == Doubt::LivenessAlone {
+                if doubt == OpenQuestion::LivenessAlone {
                     let plans = cell.plans.iter().flatten();
                     let same = plans.filter(|plan| plan.seed == tried.ran.seed).cloned();
                     let subject = &self.met[cell.subject].subject;
                     planned.extend(same.map(|plan| {
                         let subject = subject.clone();
-                        (Settles::Again(place, number), Planned { plan, subject })
+                        (FollowUpRun::Again(place, number), Planned { plan, subject })
                     }));
                 }
             }
         }
         let twins = twins
             .into_iter()
-            .map(|((asked, seed), one)| (Settles::Twin(asked, seed), one));
+            .map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
         planned.extend(twins);
         let (work, met) = (self.work, self.met);
         self.each(planned, "doubts", keeper, |cells, key, ran| match key {
-            Settles::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
-            Settles::Twin(scenario, seed) => {
+            FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
+            FollowUpRun::Twin(scenario, seed) => {
                 let asked = &work.scenarios[*scenario];
                 for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
                     let is_twin = twin(asked) == met[cell.subject].audited.name;
-                    let of_seed = |tried: &&mut Tried| tried.ran.seed == *seed && !is_twin;
+                    let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
                     for tried in cell.runs.iter_mut().filter(of_seed) {
-                        if doubt_of(asked, tried) != Doubt::None {
+                        if doubt_of(asked, tried) != OpenQuestion::None {
                             tried.twin = Some((twin(asked).to_owned(), ran.clone()));
                         }
                     }
@@ -203,7 +203,7 @@ impl<'a> Tries<'a> {
                 };
                 let text = scenario_text(found.smallest());
                 results::store::write_whole(&root.join(&file), text.as_bytes())?;
-                let smallest = Smallest {
+                let smallest = ShrunkScenario {
                     file,
                     text,
                     violates: class.to_owned(),
@@ -236,7 +236,7 @@ impl<'a> Tries<'a> {
         planned: Vec<(T, Planned)>,
         word: &str,
         keeper: &mut Keeper,
-        mut done: impl FnMut(&mut [Cell], &T, Ran),
+        mut done: impl FnMut(&mut [Cell], &T, FinishedRun),
     ) -> anyhow::Result<()> {
         let work = self.work;
         let prefix = work.servers.map(|_| keeper.key_prefix());
@@ -338,7 +338,11 @@ impl<'a> Tries<'a> {
 }
 
 /// What is to be run of a scenario with a lock, or why nothing is.
-fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing> {
+fn plans(
+    work: &AuditRun<'_>,
+    asked: &AuditScenario,
+    met: &ProbedLock,
+) -> Result<Vec<Plan>, Nothing> {
     let has = met.on(asked.scenario.topology.kind)?;
     let lacking = |why: String| (AuditOutcome::NotApplicable, why);
     if let Some(why) = &asked.refused {
@@ -357,21 +361,21 @@ fn plans(work: &Work<'_>, asked: &Asked, met: &Met) -> Result<Vec<Plan>, Nothing
 }
 
 /// The sound lock of a scenario.
-fn twin(asked: &Asked) -> &str {
+fn twin(asked: &AuditScenario) -> &str {
     match asked.scenario.audit.twin.as_str() {
         "" => &asked.scenario.lock.subject,
         twin => twin,
     }
 }
 
-fn doubt_of(asked: &Asked, tried: &Tried) -> Doubt {
+fn doubt_of(asked: &AuditScenario, tried: &CellRun) -> OpenQuestion {
     let result = tried.ran.result.as_ref();
-    result.map_or(Doubt::None, |result| doubt(&asked.scenario, result))
+    result.map_or(OpenQuestion::None, |result| doubt(&asked.scenario, result))
 }
 
 /// Puts a run that ended into the record.
-fn kept(ended: Ended, keeper: &mut Keeper, terminal: &Terminal) -> Ran {
-    let Ended {
+fn kept(ended: PlanOutcome, keeper: &mut Keeper, terminal: &Terminal) -> FinishedRun {
+    let PlanOutcome {
         dir, plan, result, ..
     } = ended;
     let about = format!(
@@ -402,7 +406,7 @@ fn kept(ended: Ended, keeper: &mut Keeper, terminal: &Terminal) -> Ran {
     if let Err((outcome, why)) = &result {
         terminal.detail(&format!("{about}: {}: {why}", outcome.word()));
     }
-    Ran {
+    FinishedRun {
         seed: plan.seed,
         dir,
         result,
@@ -410,13 +414,13 @@ fn kept(ended: Ended, keeper: &mut Keeper, terminal: &Terminal) -> Ran {
 }
 
 /// What a run says, with its twin in view.
-fn run(asked: &Asked, tried: &Tried) -> AuditedRun {
+fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
     let twin = &tried.twin;
     let judged = match &tried.ran.result {
-        Err((outcome, why)) => Judged {
+        Err((outcome, why)) => JudgedRun {
             outcome: *outcome,
             why: why.clone(),
-            ..Judged::default()
+            ..JudgedRun::default()
         },
         Ok(result) => {
             let of_twin = match twin {
@@ -441,7 +445,7 @@ fn run(asked: &Asked, tried: &Tried) -> AuditedRun {
         seed: tried.ran.seed,
         dir: tried.ran.dir.clone(),
         judged,
-        twin: twin.as_ref().map(|(subject, ran)| Twin {
+        twin: twin.as_ref().map(|(subject, ran)| SoundTwin {
             subject: subject.clone(),
             dir: ran.dir.clone(),
         }),

@@ -9,9 +9,12 @@ use cluster_config::Node;
 use futures_util::future::join_all;
 use tokio::process::Command;
 
-use super::{Fault, FaultGuard, Healed, Injected, Injection, Proof, Shows, World, field, nodes};
+use super::{
+    Fault, FaultGuard, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, field,
+    nodes,
+};
 use crate::hooks::Hook;
-use crate::wait::until;
+use crate::polling::until;
 
 /// So long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
@@ -22,7 +25,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// A fault by command.
 pub(crate) struct CommandFault {
     /// What must show besides a command that succeeded.
-    pub(crate) shows: Shows,
+    pub(crate) shows: HookEvidence,
     /// Does the harm.
     pub(crate) harm: Hook,
     /// Undoes it; `None`: it passes by itself.
@@ -31,7 +34,7 @@ pub(crate) struct CommandFault {
 
 #[async_trait]
 impl Fault for CommandFault {
-    async fn inject(&self, world: &Arc<World>, injection: &Injection) -> Injected {
+    async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let mut guard = ByCommand {
             world: world.clone(),
             heal: self.heal.clone(),
@@ -58,20 +61,20 @@ impl Fault for CommandFault {
 
 /// Waits until the harm shows; `done` says who did it.
 pub(super) async fn shown(
-    world: &World,
+    world: &FaultWorld,
     name: &str,
     done: &str,
-    shows: Shows,
+    shows: HookEvidence,
     before: Option<&str>,
 ) -> Proof {
-    if shows == Shows::Nothing {
+    if shows == HookEvidence::Nothing {
         return proof!(true, "{name}: {done}");
     }
     let harm = || async {
         match (shows, run_id(world, name).await) {
-            (Shows::Silent, None) => Some("the server is silent"),
+            (HookEvidence::Silent, None) => Some("the server is silent"),
             (_, None) => Some("the server is gone"),
-            (Shows::Gone, now) if before.is_some() && now.as_deref() != before => {
+            (HookEvidence::Gone, now) if before.is_some() && now.as_deref() != before => {
                 Some("another process answers")
             }
             _ => None,
@@ -87,7 +90,7 @@ pub(super) async fn shown(
 }
 
 /// What tells one process of a server from the next.
-pub(super) async fn run_id(world: &World, node: &str) -> Option<String> {
+pub(super) async fn run_id(world: &FaultWorld, node: &str) -> Option<String> {
     let info = world.deployment.command(node, &["INFO", "server"]).await;
     Some(field(&info.ok()?, "run_id")?.to_owned())
 }
@@ -116,7 +119,7 @@ async fn run(hook: &Hook, node: &Node) -> Result<(), String> {
 }
 
 struct ByCommand {
-    world: Arc<World>,
+    world: Arc<FaultWorld>,
     heal: Option<Hook>,
     harmed: Vec<Node>,
     proofs: Vec<Proof>,
@@ -128,7 +131,7 @@ impl FaultGuard for ByCommand {
         Proof::all(self.proofs.clone())
     }
 
-    async fn heal(mut self: Box<Self>) -> Healed {
+    async fn heal(mut self: Box<Self>) -> HealReport {
         let proof = self.proof();
         let mut failed = Vec::new();
         if let Some(heal) = self.heal.take() {
@@ -146,7 +149,7 @@ impl FaultGuard for ByCommand {
                 .then(|| format!("{} does not answer", node.name))
         });
         failed.extend(join_all(silent).await.into_iter().flatten());
-        Healed::with(proof, &failed)
+        HealReport::with(proof, &failed)
     }
 }
 
