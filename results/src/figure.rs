@@ -371,7 +371,6 @@ pub(crate) static COMPARED: [Figure<BenchRow>; 8] = [
 
 /// A table: figures that belong together.
 pub(crate) struct Group {
-    pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     pub(crate) note: &'static str,
     /// Whether a row has what the table is about.
@@ -382,7 +381,6 @@ pub(crate) struct Group {
 /// What rows say beyond [`BENCH`], on the page.
 pub(crate) static GROUPS: [Group; 4] = [
     Group {
-        id: "passing",
         title: "From hand to hand",
         note: "How a lock that others wait for is passed on, how fair that is, and what is wasted on the way.",
         applies: |row| row.measures.passing.is_some(),
@@ -404,7 +402,6 @@ pub(crate) static GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        id: "open-loop",
         title: "Open loop",
         note: "Cycles began on a schedule. Response is timed from when a cycle was due, service from when it was sent: where the two part, \
                calls were queueing.",
@@ -429,7 +426,6 @@ pub(crate) static GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        id: "renewal",
         title: "Renewal and memory",
         note: "What it costs to keep locks that are held for long.",
         applies: |row| row.measures.renewal.is_some(),
@@ -447,7 +443,6 @@ pub(crate) static GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        id: "others",
         title: "Recovery, herds, sides, waiting",
         note: "What single workloads measure besides.",
         applies: |row| {

@@ -81,11 +81,6 @@ impl OverTime {
             acquire: Intervals::of(end_ns, took),
         })
     }
-
-    /// Jain's index over owners: 1 is even, 1/n is one for all; `None` without owners.
-    pub fn jain(&self) -> Option<f64> {
-        jain(self.owners.values().map(|count| f64::from(*count)))
-    }
 }
 
 /// Jain's index of some counts: 1 is even, one over their number is one for all; `None` where all are 0.
@@ -158,7 +153,8 @@ mod tests {
         assert_eq!(over.owners["c1/t0"], 2);
         let took = over.acquire.as_ref().expect("grants");
         assert_eq!(took.histograms, [[(0, 3)]]);
-        let jain = over.jain().expect("owners");
+        let counts = over.owners.values().map(|count| f64::from(*count));
+        let jain = jain(counts).expect("owners");
         assert!((jain - 0.9).abs() < 1e-12, "{jain}");
     }
 

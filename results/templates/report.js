@@ -49,11 +49,34 @@
     sortable(table);
     filterable(table);
   }
+  // What stood at the moment under the pointer: on a chart over time all lanes say it at once.
+  const pointed = (svg) => {
+    const { to, left, right, part, grants, interval, tail } = svg.dataset;
+    const [counts, tails] = [grants.split(" "), (tail ?? "").split("|")];
+    const [cursor, words] = ["path", "text"].map((name) => document.createElementNS(svg.namespaceURI, name));
+    cursor.setAttribute("class", "c-cursor");
+    words.setAttribute("class", "c-strong c-halo");
+    svg.append(cursor, words);
+    svg.addEventListener("pointermove", (event) => {
+      const x = event.offsetX * svg.viewBox.baseVal.width / svg.clientWidth;
+      const share = (x - left) / (right - left);
+      if (share < 0 || share > 1) return;
+      const ns = share * to;
+      const slow = tails[Math.floor(ns / interval)];
+      cursor.setAttribute("d", `M${x} 26V${svg.viewBox.baseVal.height - 44}`);
+      words.setAttribute("x", share > 0.6 ? x - 8 : x + 8);
+      words.style.textAnchor = share > 0.6 ? "end" : "start";
+      words.setAttribute("y", 40);
+      words.textContent = `${(ns / 1e9).toFixed(2)} s: ${counts[Math.floor(ns / part)] ?? 0} grants${slow ? `, p99 ${slow}` : ""}`;
+    });
+    svg.addEventListener("pointerleave", () => { cursor.removeAttribute("d"); words.textContent = ""; });
+  };
+  document.querySelectorAll("svg[data-grants]").forEach(pointed);
   // A proof inside something folded is opened when a link leads to it.
   const unfold = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    target.querySelectorAll("details").forEach((part) => { part.open = true; });
+    if (!target.matches("section")) target.querySelectorAll("details").forEach((part) => { part.open = true; });
     for (let around = target.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
     target.scrollIntoView();
   };

@@ -38,7 +38,7 @@ addEventListener("load", () => setTimeout(() => {
     field.dispatchEvent(new Event("input"));
     check(rows.every((row) => !row.hidden), "an empty filter hides something");
 
-    const cell = document.querySelector("table.matrix a.cell.violated");
+    const cell = document.querySelector("table.matrix a.lost");
     cell.click();
     const target = document.getElementById(location.hash.slice(1));
     check(target && target.matches(":target"), "the cell leads nowhere: " + location.hash);

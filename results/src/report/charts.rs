@@ -4,11 +4,13 @@ use itertools::Itertools;
 
 use super::{Fault, cells};
 use crate::answer::bare;
-use crate::figure::{CLIENT_CPU, COMMANDS, Figure, SERVER_CPU, point};
 use crate::intervals::Intervals;
 use crate::measures::Sweep;
-use crate::run::{BenchRow, Estimate, FaultSpan, Run, ScenarioResult, with_origin};
-use crate::svg::{self, Chart, Lines, PercentileCurve, PricePoint, Row, Series, Shade, lines};
+use crate::run::{BenchRow, Estimate, Run, ScenarioResult, with_origin};
+use crate::svg::{
+    self, Chart, Lines, PercentileCurve, PricePoint, Row, Series, Shade, TimeAxis, lines,
+};
+use crate::timeline::{FaultBar, Span};
 use crate::units;
 use crate::verdict::State;
 
@@ -106,7 +108,7 @@ fn throughput_of<'a>(rows: impl Iterator<Item = &'a BenchRow>, title: &str) -> C
 }
 
 pub(super) fn latency(run: &Run) -> Chart {
-    let rows = run.rows.iter();
+    let rows = run.rows.iter().filter(|row| row.valid);
     let rows: Vec<_> = rows.map(|row| of(row, Some(row.acquire_ns))).collect();
     svg::dots(LATENCY, &rows)
 }
@@ -115,18 +117,13 @@ pub(super) fn latency(run: &Run) -> Chart {
 fn of<T>(row: &BenchRow, figure: Option<T>) -> Row<T> {
     Row {
         label: row.lock(),
-        detail: detail(row),
+        detail: row.place(),
         of: figure.filter(|_| !cells::is_void(row)),
         note: VOID.to_owned(),
     }
 }
 
 const VOID: &str = "void: not safe while it was measured";
-
-fn detail(row: &BenchRow) -> String {
-    let is_invalid = !row.valid && !cells::is_void(row);
-    with_origin(row.place(), if is_invalid { "invalid" } else { "" })
-}
 
 /// A run with more than this many rows, as a sweep has, draws only the first: every one is in the tables.
 const CURVES_MAX: usize = 24;
@@ -225,21 +222,6 @@ pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
     })
 }
 
-/// The median, the p99 and the longest time to a grant over the time of a scenario, with its faults shaded.
-pub(super) fn latency_over_time(result: &ScenarioResult) -> Option<Chart> {
-    let intervals = result.over_time.as_ref()?.acquire.as_ref()?;
-    let shares = [(0.5, "median"), (TAIL, "p99"), (1.0, "longest")].into_iter();
-    let series = shares.filter_map(|(share, label)| over_intervals(intervals, share, label));
-    lines(&Lines {
-        title: "Time to a grant over time".to_owned(),
-        across: "seconds since the run began".to_owned(),
-        upright: "milliseconds from the call to the grant".to_owned(),
-        series: series.collect(),
-        shades: shades(result),
-        ..Lines::default()
-    })
-}
-
 const TAIL: f64 = 0.99;
 
 /// A quantile in milliseconds, a point in the middle of each interval that has one; `None` where fewer than three have.
@@ -259,23 +241,6 @@ fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Seri
         marks: true,
         ..Series::default()
     })
-}
-
-/// What a cycle costs: CPU on both sides, with the number of commands.
-pub(super) fn cost(run: &Run) -> Option<Chart> {
-    let rows = run.rows.iter().filter(|row| !cells::is_void(row));
-    let stacks = rows.filter_map(|row| {
-        let value = |figure: Figure<BenchRow>| Some((figure.of)(row)?.median);
-        let mut pieces = vec![("servers".to_owned(), value(SERVER_CPU)?)];
-        pieces.extend(value(CLIENT_CPU).map(|us| ("clients".to_owned(), us)));
-        let commands = value(COMMANDS).map(units::figure);
-        Some(Row {
-            note: units::enclosed("", &commands.unwrap_or_default(), " commands"),
-            ..of(row, Some(pieces))
-        })
-    });
-    let unit = "microseconds of CPU per acquire and release";
-    svg::stacked("Cost per cycle", unit, false, stacks.collect())
 }
 
 /// A sweep as a curve, with its knee.
@@ -309,74 +274,36 @@ pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
     })
 }
 
-/// Grants per second over the time of a scenario, with its faults shaded.
-pub(super) fn over_time(result: &ScenarioResult) -> Option<Chart> {
-    let over = result.over_time.as_ref()?;
-    let points = rates(&over.grants, over.part_ns as f64 / 1e9);
-    lines(&Lines {
-        title: "Grants over time".to_owned(),
-        across: "seconds since the run began".to_owned(),
-        upright: "grants per second".to_owned(),
-        series: vec![Series {
-            label: "grants".to_owned(),
-            stretches: vec![points.collect()],
-            ..Series::default()
-        }],
-        shades: shades(result),
-        ..Lines::default()
-    })
-}
-
-fn shades(result: &ScenarioResult) -> Vec<Shade> {
-    let shades = result.faults.iter().map(|fault| Shade {
+/// All that is known over the time of a scenario, over one axis; `None` where nothing is.
+pub(super) fn time_axis(result: &ScenarioResult) -> Option<Chart> {
+    let over = result.over_time.as_ref();
+    let faults = result.faults.iter().map(|fault| FaultBar {
         label: fault.label(),
-        from: fault.injected_ns as f64 / 1e9,
-        to: fault.healed_ns.map(|ns| ns as f64 / 1e9),
+        from_ns: fault.injected_ns,
+        to_ns: fault.healed_ns,
     });
-    shades.collect()
+    let faults = faults.collect_vec();
+    match (over, &result.timeline) {
+        (None, timeline) => timeline.as_ref().map(svg::timeline),
+        (Some(over), held) => Some(svg::time_axis(&TimeAxis {
+            title: "Over the time of the run".to_owned(),
+            window: Span {
+                from_ns: 0,
+                to_ns: over.part_ns.saturating_mul(over.grants.len() as u64),
+            },
+            faults: &faults,
+            over_time: Some(over),
+            held: held.as_ref(),
+        })),
+    }
 }
 
-/// From each fault to the next grant.
-pub(super) fn recovery(run: &Run) -> Option<Chart> {
-    let judged =
-        |fault: &&FaultSpan| fault.recovery.is_some() || fault.first_grant_after_ns.is_some();
-    let bars = run.scenarios.iter().flat_map(|result| {
-        result.faults.iter().filter(judged).map(|fault| Row {
-            label: fault.label(),
-            detail: result.name.clone(),
-            of: fault.first_grant_after_ns.map(|ns| point(ns as f64 / 1e9)),
-            note: "no grant after it".to_owned(),
-        })
-    });
-    let bars: Vec<_> = bars.collect();
-    let unit = "seconds from the injection to the next grant";
-    (!bars.is_empty()).then(|| svg::bars("Recovery", unit, &bars))
-}
-
-/// Who got the lock, as shares of all grants.
-pub(super) fn fairness(run: &Run) -> Option<Chart> {
-    let stacks = run.scenarios.iter().filter_map(|result| {
-        let over = result.over_time.as_ref()?;
-        let empty = over.owners.values().filter(|count| **count == 0).count();
-        let figure = |before, value: Option<f64>| {
-            units::enclosed(before, &value.map_or(String::new(), units::figure), "")
-        };
-        let mut note = figure("Jain ", over.jain()) + &figure(", least ", over.share_min);
-        if empty > 0 {
-            note += &format!(", {empty} got none");
-        }
-        let owners = over.owners.iter();
-        let pieces = owners.map(|(owner, count)| (owner.clone(), f64::from(*count)));
-        Some(Row {
-            label: result.name.clone(),
-            detail: result.place(),
-            of: Some(pieces.collect()),
-            note,
-        })
-    });
-    let unit =
-        "percent of all grants, a piece per owner; least: the client that got least, 1 is even";
-    svg::stacked("Who got the lock", unit, true, stacks.collect())
+/// Who held around the worst anomaly, where that is too short to be seen over the time of the run.
+pub(super) fn around(result: &ScenarioResult) -> Option<Chart> {
+    let (over, held) = (result.over_time.as_ref()?, result.timeline.as_ref()?);
+    let length_ns = over.part_ns.saturating_mul(over.grants.len() as u64);
+    let is_short = held.to_ns.saturating_sub(held.from_ns) < length_ns / 4;
+    is_short.then(|| svg::timeline(held))
 }
 
 /// All charts as one SVG picture.
@@ -386,10 +313,8 @@ pub(super) fn document(run: &Run) -> Result<String, Fault> {
         parts.extend(throughput(run));
         parts.push(latency(run));
         parts.extend(percentiles(run));
-        parts.extend(cost(run));
     }
     parts.extend(run.sweeps.iter().filter_map(sweep));
-    parts.extend(recovery(run));
     let timelines = run.scenarios.iter();
     parts.extend(timelines.filter_map(|result| result.timeline.as_ref().map(svg::timeline)));
     if parts.is_empty() {

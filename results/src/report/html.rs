@@ -1,77 +1,79 @@
 //! The page for a browser: no file beside it, no network, readable without JavaScript and on paper.
 //!
-//! The page's layout is `templates/report.html`; here is only what it shows, as finished strings.
+//! `templates/page.html` is the page around the sections, `templates/blocks.html` what each kind of block looks like.
 
-mod audit;
-mod bench;
-mod configuration;
 mod fit;
-mod outcomes;
-mod scenario;
 
 use askama::Template;
-use itertools::Itertools;
 
-use self::bench::named;
-use self::scenario::ScenarioView;
 use super::cells;
-use super::charts;
-use super::measures;
-use super::open_loop;
-use super::recovery;
-use super::servers;
-use super::table;
+use super::document::{Block, Form, Phrase, shown_in};
+use super::sections;
 use crate::answer::{self, Tone};
 use crate::run::Run;
 use crate::svg;
-use crate::units;
-use crate::verdict::State;
 
-/// The document.
-pub(super) fn render(run: &Run) -> Result<String, String> {
-    if let Some(audit) = &run.audit {
-        return audit::render(run, audit);
-    }
-    let whole = super::rendered(&Page::new(run))?;
-    Ok(fit::fit(&whole, ELSEWHERE))
-}
+const CSS: &str = include_str!("../../templates/report.css");
+const JS: &str = include_str!("../../templates/report.js");
 
 /// Where what a page leaves out is to be found.
 const ELSEWHERE: &str = "<code>locklab report RUN --scenario NAME</code> makes the page of one scenario, with its charts and proofs; \
                          the run’s own <code>run.json</code> and <code>--format json</code> have everything.";
 
-const CSS: &str = include_str!("../../templates/report.css");
-const JS: &str = include_str!("../../templates/report.js");
-
-type Fact = (&'static str, String);
-
-#[derive(Template)]
-#[template(path = "report.html")]
-struct Page<'a> {
-    run: &'a Run,
-    title: &'a str,
-    warnings: Vec<String>,
-    scenarios: Vec<ScenarioView<'a>>,
+/// The document.
+pub(super) fn render(run: &Run) -> Result<String, String> {
+    let blocks = shown_in(Form::Html, sections::of(run));
+    // The first screen ends where the list of contents stands.
+    let is_first = |block: &&Block| match block {
+        Block::Section(section) => section.id == "matrix-h",
+        block => matches!(block, Block::Owners(_)),
+    };
+    let (first, rest) = blocks.split_at(blocks.iter().take_while(is_first).count());
+    let kicker = match &run.audit {
+        Some(audit) => format!("audit, suite {}", audit.suite),
+        None => run.command.clone(),
+    };
+    let page = Page {
+        run,
+        kicker,
+        first,
+        rest,
+    };
+    let page = page.render().map_err(|error| error.to_string())?;
+    Ok(fit::fit(&page, ELSEWHERE) + "\n")
 }
 
-impl<'a> Page<'a> {
-    fn new(run: &'a Run) -> Self {
-        let scenarios = run.scenarios.iter().enumerate();
-        Self {
-            run,
-            title: match run.name() {
-                "" => &run.command,
-                name => name,
-            },
-            warnings: warnings(run),
-            scenarios: scenarios
-                .map(|(index, result)| ScenarioView::new(index, result))
-                .collect(),
-        }
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    run: &'a Run,
+    kicker: String,
+    first: &'a [Block],
+    rest: &'a [Block],
+}
+
+#[derive(Template)]
+#[template(path = "blocks.html")]
+struct Blocks<'a>(&'a [Block]);
+
+/// Words within a line.
+#[derive(Template)]
+#[template(path = "words.html")]
+struct InLine<'a>(&'a Phrase);
+
+impl InLine<'_> {
+    fn class(&self) -> &'static str {
+        tone_class(&self.0.tone)
+    }
+
+    fn is_plain(&self) -> bool {
+        let words = self.0;
+        let said = [&words.about, &words.label, &words.link];
+        words.tone == Tone::Plain && said.iter().all(|text| text.is_empty())
     }
 }
 
-/// How a part of the answer is coloured.
+/// How words are coloured.
 fn tone_class(tone: &Tone) -> &'static str {
     match tone {
         Tone::Lost => "lost",
@@ -81,63 +83,12 @@ fn tone_class(tone: &Tone) -> &'static str {
     }
 }
 
-fn facts(run: &Run) -> Vec<Fact> {
-    let locklab = format!("{} {}", run.meta.version, run.meta.commit);
-    present(vec![
-        ("Run", run.run.clone()),
-        ("Started", run.meta.started_at.clone()),
-        ("Took", length(run.meta.elapsed_ns)),
-        ("Seed", run.meta.seed.to_string()),
-        ("Machine", cells::machine(&run.meta.environment)),
-        ("Parts", run.parts.iter().join("; ")),
-        ("Servers", run.meta.environment.server_versions()),
-        ("locklab", locklab.trim().to_owned()),
-    ])
-}
-
-fn machine(run: &Run) -> Vec<Fact> {
-    let environment = &run.meta.environment;
-    let [first, last] = environment.load_average;
-    let load = format!("{first:.2}, {last:.2}");
-    present(vec![
-        ("Host", environment.host.clone()),
-        ("CPU", environment.cpu.clone()),
-        ("Cores", environment.cores.to_string()),
-        ("Memory", units::bytes(environment.memory_bytes)),
-        ("Kernel", environment.kernel.clone()),
-        ("Compiler", environment.rustc.clone()),
-        ("Load average, start and end", load),
-        ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
-    ])
-}
-
-/// A length of time; nothing where it is not known.
-fn length(ns: u64) -> String {
-    match ns {
-        0 => String::new(),
-        ns => units::duration(ns),
+/// A heading as the beginning of a line: in capitals but for `p99` and its sisters.
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    match letters.next() {
+        Some('p') if letters.as_str().starts_with(|c: char| c.is_ascii_digit()) => name.to_owned(),
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
     }
-}
-
-fn present(mut facts: Vec<Fact>) -> Vec<Fact> {
-    facts.retain(|(_, value)| !value.is_empty());
-    facts
-}
-
-/// Everything that limits trust, of the run and of its parts, on top and never folded away.
-fn warnings(run: &Run) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if run.partial {
-        let cut = "The run was cut short: what is here is what was measured until then.";
-        warnings.push(cut.to_owned());
-    }
-    warnings.extend(run.warnings.iter().cloned());
-    for row in &run.rows {
-        warnings.extend(cells::why_invalid(row).map(|why| format!("{}: {why}", row.title())));
-    }
-    for result in &run.scenarios {
-        let faults = result.without_effect();
-        warnings.extend(faults.map(|fault| format!("{}: {fault}", result.name)));
-    }
-    warnings
 }

@@ -3,21 +3,19 @@
 mod cells;
 mod charts;
 mod csv;
+mod document;
 mod fault_words;
 mod html;
 mod index;
 pub mod junit;
 mod markdown;
 mod measures;
-mod open_loop;
-mod recovery;
-mod servers;
-mod table;
+mod sections;
 pub mod text;
+mod two_owners;
 
 use std::collections::BTreeMap;
 
-use askama::Template;
 use itertools::Itertools;
 use serde_json::Value;
 
@@ -107,7 +105,7 @@ pub static FORMATS: [&Format; 7] = [
     &Format {
         name: "markdown",
         about: "tables and proofs, for a CI summary or a comment",
-        render: |run| Ok(markdown::render(run)?),
+        render: |run| Ok(markdown::render(run)),
     },
     &Format {
         name: "junit",
@@ -160,12 +158,6 @@ fn json(run: &Run) -> Result<String, String> {
         None => answered(run).and_then(|document| serde_json::to_string_pretty(&document)),
     };
     Ok(text.map_err(|error| error.to_string())? + "\n")
-}
-
-/// What a template makes, with a newline at its end.
-fn rendered(page: &impl Template) -> Result<String, String> {
-    let text = page.render().map_err(|error| error.to_string())?;
-    Ok(text + "\n")
 }
 
 /// The format of a name; `None` if there is none.

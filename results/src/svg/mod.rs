@@ -11,7 +11,6 @@ mod percentiles;
 mod price;
 mod rows;
 mod sequence;
-
 mod timeline;
 
 pub use badge::badge;
@@ -19,9 +18,9 @@ pub(crate) use canvas::escape;
 pub use lines::{Lines, Series, Shade, lines};
 pub use percentiles::{PercentileCurve, percentiles};
 pub use price::{PricePoint, price};
-pub use rows::{Pieces, Row, bars, dots, stacked};
+pub use rows::{Row, bars, dots};
 pub use sequence::sequence;
-pub use timeline::timeline;
+pub use timeline::{TimeAxis, time_axis, timeline};
 
 use itertools::Itertools;
 
@@ -36,6 +35,8 @@ pub struct Chart {
     title: String,
     description: String,
     body: String,
+    /// What a page's script says under the pointer, as attributes.
+    values: String,
 }
 
 impl Chart {
@@ -47,7 +48,14 @@ impl Chart {
             title: title.to_owned(),
             description,
             body: body.finish(),
+            values: String::new(),
         }
+    }
+
+    /// With attributes of figures only, which a page's script reads.
+    fn with_values(mut self, values: String) -> Self {
+        self.values = values;
+        self
     }
 
     /// Its title.
@@ -57,7 +65,7 @@ impl Chart {
 
     /// An `<svg>` element for a page that has [`STYLE`]. `id` must be one of its kind in the page, of letters and digits.
     pub fn inline(&self, id: &str) -> String {
-        self.element(id, "", "")
+        self.element(id, &self.values, "")
     }
 
     /// A file of its own.
@@ -87,6 +95,7 @@ impl Chart {
             title: title.to_owned(),
             description: charts.iter().map(|chart| &chart.description).join(" "),
             body,
+            values: String::new(),
         }
     }
 

@@ -1,8 +1,7 @@
-//! Charts of level rows with a name at their left: bars, dots of quantiles, and bars made of pieces.
+//! Charts of level rows with a name at their left: bars, and dots of quantiles.
 
 use super::axis::Axis;
-use super::canvas::{self, CHARACTER, Canvas};
-use super::lines::color;
+use super::canvas::{self, Canvas};
 use super::{Chart, WIDTH};
 use crate::run::{Estimate, Quantiles};
 use crate::units;
@@ -16,12 +15,9 @@ pub struct Row<T> {
     pub detail: String,
     /// What is drawn; `None`: there is no figure, and `note` says why.
     pub of: Option<T>,
-    /// What stands in the place of a figure, or behind the pieces of a whole.
+    /// What stands in the place of a figure.
     pub note: String,
 }
-
-/// The parts of a whole, from the left: name and size.
-pub type Pieces = Vec<(String, f64)>;
 
 /// Where rows begin: left of it are their names.
 const LEFT: f64 = 250.0;
@@ -135,95 +131,5 @@ fn dot(canvas: &mut Canvas, name: &str, at: (f64, f64), tip: &str) {
         "p50" => canvas.circle("c-1", at, 5.5, tip),
         "p90" => canvas.circle("c-hollow", at, 4.0, tip),
         _ => canvas.diamond("c-2", at, 5.0, tip),
-    }
-}
-
-/// Bars made of pieces, with `unit` below their axis. With `whole` every bar is as long as the axis, and its pieces are shares; the names of
-/// pieces then differ from bar to bar and show on pointing, else they stand in a legend. `None` without a bar that has a piece.
-pub fn stacked(title: &str, unit: &str, whole: bool, mut rows: Vec<Row<Pieces>>) -> Option<Chart> {
-    const RIGHT: f64 = 190.0;
-    let good = |size: f64| size.is_finite() && size > 0.0;
-    let sum = |pieces: &Pieces| -> f64 {
-        let sizes = pieces.iter().map(|(_, size)| *size);
-        sizes.filter(|size| good(*size)).sum()
-    };
-    rows.retain(|row| row.of.as_ref().is_some_and(|pieces| sum(pieces) > 0.0));
-    // The names of the longest bar's pieces: all bars have the same, in the same order.
-    let pieces = || rows.iter().flat_map(|row| &row.of);
-    let names = pieces().max_by_key(|pieces| pieces.len())?;
-    let top = if whole { 8.0 } else { 32.0 };
-    let bottom = top + ROW * rows.len() as f64;
-    let pixels = (LEFT, WIDTH - RIGHT);
-    let axis = match whole {
-        true => Axis::exact(0.0, 100.0, pixels),
-        false => Axis::from_zero(pieces().map(sum), pixels),
-    };
-    let mut canvas = Canvas::default();
-    axis.draw_below(&mut canvas, top - 4.0, bottom, units::figure);
-    axis.name_below(&mut canvas, bottom, unit);
-    let mut x = LEFT;
-    for (index, (name, _)) in names.iter().enumerate().filter(|_| !whole) {
-        canvas.rect(&format!("c-{}", color(index)), (x, 4.0), (12.0, 12.0), "");
-        canvas.text("c-muted", (x + 18.0, 14.0), name);
-        x += 34.0 + name.chars().count() as f64 * CHARACTER;
-    }
-    let said = each(
-        &mut canvas,
-        top,
-        LEFT + 8.0,
-        &rows,
-        |canvas, y, row, pieces| {
-            let scale = if whole { 100.0 / sum(pieces) } else { 1.0 };
-            let mut done = 0.0;
-            for (index, (name, size)) in pieces.iter().enumerate() {
-                if !good(*size) {
-                    continue;
-                }
-                let (from, to) = (axis.at(done), axis.at(done + size * scale));
-                done += size * scale;
-                let (figure, label) = (units::figure(*size), &row.label);
-                let tip = match whole {
-                    true => format!("{name}: {figure} ({} %)", units::figure(size * scale)),
-                    false => format!("{label}: {name} {figure} {unit}"),
-                };
-                // A hair of paper between neighbours, so that equal colours stay apart.
-                let gap = if to - from > 3.0 { 1.0 } else { 0.0 };
-                let class = format!("c-{}", color(index));
-                canvas.rect(&class, (from, y + 8.0), (to - from - gap, 18.0), &tip);
-            }
-            let note = canvas::fit(&row.note, RIGHT - 10.0);
-            canvas.text("c-strong", (axis.at(done) + 8.0, y + 21.0), &note);
-            let words = pieces.iter();
-            let words = words.map(|(name, size)| format!("{name} {}", units::figure(*size)));
-            format!("{}, {}", words.collect::<Vec<_>>().join(", "), row.note)
-        },
-    );
-    let described = format!("{unit}. {said}.");
-    Some(Chart::new(title, described, bottom + 44.0, canvas))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(pieces: [(&str, f64); 2]) -> Vec<Row<Pieces>> {
-        let pieces = pieces.map(|(name, size)| (name.to_owned(), size));
-        vec![Row {
-            of: Some(pieces.to_vec()),
-            ..Row::default()
-        }]
-    }
-
-    #[test]
-    fn pieces_of_nothing_are_no_bar() {
-        let empty = row([("a", 0.0), ("b", f64::NAN)]);
-        assert_eq!(stacked("t", "u", true, empty), None);
-    }
-
-    #[test]
-    fn shares_fill_the_whole_axis() {
-        let chart = stacked("t", "u", true, row([("a", 1.0), ("b", 3.0)]));
-        let text = chart.expect("a bar").document();
-        assert!(text.contains("b: 3 (75 %)"), "{text}");
     }
 }

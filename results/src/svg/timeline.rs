@@ -1,51 +1,123 @@
-//! Holds around an anomaly as bars, one lane per owner, with overlaps marked and faults shaded.
+//! What happened below each other over one axis of time: grants, how long they took, who held, what was done to the servers, and where two
+//! held at once.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use itertools::Itertools;
 
 use super::axis::Axis;
 use super::canvas::{self, Canvas};
 use super::lines::color;
 use super::{Chart, WIDTH};
-use crate::timeline::{HoldBar, OperationBar, TimelineData};
+use crate::over_time::OverTime;
+use crate::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use crate::units;
 
 const LEFT: f64 = 110.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 26.0;
 const LANE: f64 = 30.0;
+/// The lanes of grants and of how long they took.
+const CURVE: f64 = 46.0;
+/// Over a whole run so many owners have a lane: those of the overlap, and their neighbours.
+const OWNERS_MAX: usize = 4;
+/// The share of acquires that were faster.
+const TAIL: f64 = 0.99;
 
-/// The chart of who held when. Clients have a colour each, and lanes of their own, so that colour is only a help.
+/// What is drawn over one axis.
+#[derive(Debug, Clone, Default)]
+pub struct TimeAxis<'a> {
+    /// The picture's title.
+    pub title: String,
+    /// The time that it shows.
+    pub window: Span,
+    /// What was done to servers, links and clients.
+    pub faults: &'a [FaultBar],
+    /// Grants, and how long each took.
+    pub over_time: Option<&'a OverTime>,
+    /// Holds and operations, as far as they are known.
+    pub held: Option<&'a TimelineData>,
+}
+
+/// The chart of who held when around an anomaly.
 pub fn timeline(data: &TimelineData) -> Chart {
-    let owners = data.owners();
-    let clients: BTreeSet<&str> = owners.iter().map(|(client, _)| *client).collect();
-    let bottom = TOP + LANE * owners.len().max(1) as f64 + 6.0;
-    let pixels = (LEFT, WIDTH - RIGHT);
-    let axis = Axis::exact(data.from_ns as f64, data.to_ns as f64, pixels);
-    let span = |from_ns: u64, to_ns: Option<u64>| {
-        let x1 = axis.at(from_ns.max(data.from_ns) as f64);
-        let x2 = axis.at(to_ns.unwrap_or(data.to_ns).min(data.to_ns) as f64);
+    time_axis(&TimeAxis {
+        title: format!("Who held {} around the worst anomaly", data.lock),
+        window: Span {
+            from_ns: data.from_ns,
+            to_ns: data.to_ns,
+        },
+        faults: &data.faults,
+        over_time: None,
+        held: Some(data),
+    })
+}
+
+/// All of it, aligned. Clients have a colour each, and lanes of their own, so that colour is only a help.
+pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
+    let (from_ns, to_ns) = (data.window.from_ns, data.window.to_ns);
+    let tail = data.over_time.and_then(|over| over.acquire.as_ref());
+    let tail = tail.map(|waits| (waits.interval_ns, waits.quantile(TAIL)));
+    let tail = tail.filter(|(_, values)| values.iter().flatten().nth(2).is_some());
+    let owners = owners(data);
+    let curves = f64::from(u8::from(data.over_time.is_some()) + u8::from(tail.is_some()));
+    let holds_top = TOP + CURVE * curves;
+    let bottom = holds_top + LANE * owners.len() as f64 + 6.0;
+    let axis = Axis::exact(from_ns as f64, to_ns as f64, (LEFT, WIDTH - RIGHT));
+    let span = |start_ns: u64, end_ns: Option<u64>| {
+        let x1 = axis.at(start_ns.max(from_ns) as f64);
+        let x2 = axis.at(end_ns.unwrap_or(to_ns).min(to_ns) as f64);
         (x1, x2 - x1)
     };
     let mut canvas = Canvas::default();
-    for fault in &data.faults {
+    for fault in data.faults {
         let (x, width) = span(fault.from_ns, fault.to_ns);
-        canvas.rect("c-fault", (x, TOP), (width, bottom - TOP), &fault.label);
+        let size = (width.max(2.0), bottom - TOP);
+        canvas.rect("c-fault", (x, TOP), size, &fault_tip(fault));
     }
-    axis.draw_below(&mut canvas, TOP, bottom, |ns| seconds(ns, data));
-    labels_of_faults(&mut canvas, data, |ns| axis.at(ns.max(data.from_ns) as f64));
+    axis.draw_below(&mut canvas, TOP, bottom, |ns| seconds(ns, data.window));
+    labels_of_faults(&mut canvas, data.faults, |ns| {
+        axis.at(ns.max(from_ns) as f64)
+    });
+    let mut values = String::new();
+    if let Some(over) = data.over_time {
+        grants(&mut canvas, &axis, over, TOP);
+        let _ = write!(
+            values,
+            " data-part=\"{}\" data-grants=\"{}\"",
+            over.part_ns,
+            over.grants.iter().format(" ")
+        );
+    }
+    if let Some((interval_ns, tail)) = &tail {
+        tail_curve(&mut canvas, &axis, *interval_ns, tail, TOP + CURVE);
+        let words = tail
+            .iter()
+            .map(|ns| ns.map_or("–".to_owned(), units::duration));
+        let _ = write!(
+            values,
+            " data-interval=\"{interval_ns}\" data-tail=\"{}\"",
+            words.format("|")
+        );
+    }
     for (index, (client, owner)) in owners.iter().enumerate() {
-        let y = TOP + LANE * index as f64;
+        let y = holds_top + LANE * index as f64;
         let name = canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0);
         canvas.text("c-end", (LEFT - 10.0, y + 20.0), &name);
-        let color = color(clients.iter().take_while(|name| *name < client).count());
+        let before = owners.iter().map(|(name, _)| name).unique();
+        let color = color(before.take_while(|name| *name != client).count());
         let own = |c: &str, o: &str| (c, o) == (*client, *owner);
-        for hold in data.holds.iter().filter(|one| own(&one.client, &one.owner)) {
+        let holds = data.held.iter().flat_map(|held| &held.holds);
+        for hold in holds.filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(hold.from_ns, hold.to_ns);
             let size = (width.max(1.5), LANE - 14.0);
             canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
         }
-        let operations = data.operations.iter();
-        for operation in operations.filter(|one| own(&one.client, &one.owner)) {
+        let operations = data.held.iter().flat_map(|held| &held.operations);
+        for operation in
+            operations.filter(|one| own(&one.client, &one.owner) && data.over_time.is_none())
+        {
             let (x, width) = span(operation.from_ns, operation.to_ns);
             let class = match operation.end.as_str() {
                 "" | "unknown" => "c-op-unknown",
@@ -55,30 +127,137 @@ pub fn timeline(data: &TimelineData) -> Chart {
             canvas.rect(class, at, size, &operation_tip(operation));
         }
     }
-    for overlap in &data.overlaps {
+    let overlaps = data.held.map_or(&[][..], |held| &held.overlaps);
+    for overlap in overlaps {
         let (x, width) = span(overlap.from_ns, Some(overlap.to_ns));
         let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
         let from = units::instant(overlap.from_ns);
         let tip = format!("two at once for {long}, from {from}");
         canvas.rect("c-over", (x, TOP), (width.max(2.0), bottom - TOP), &tip);
     }
-    let (lock, class) = (&data.lock, &data.class);
-    let mut note = format!("lock {lock}, {class} intervals, seconds since the run began");
-    if data.omitted > 0 {
-        let holds = units::count(data.omitted);
-        note += &format!("; {holds} further holds are not drawn");
-    }
-    canvas.text("c-muted", (LEFT, bottom + 36.0), &note);
-    let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
+    canvas.text("c-muted", (LEFT, bottom + 36.0), &note(data));
+    let holds = data.held.map_or(0, |held| held.holds.len());
+    let [from, to] = [from_ns, to_ns].map(units::instant);
     let described = format!(
-        "{} holds by {} owners from {from} to {to}, {} overlaps, {} faults.",
-        data.holds.len(),
+        "{holds} holds by {} owners from {from} to {to}, {} overlaps, {} faults.",
         owners.len(),
-        data.overlaps.len(),
+        overlaps.len(),
         data.faults.len()
     );
-    let title = format!("Who held {lock} around the worst anomaly");
-    Chart::new(&title, described, bottom + 44.0, canvas)
+    let values = match values.as_str() {
+        "" => values,
+        some => format!(
+            " data-to=\"{to_ns}\" data-left=\"{LEFT}\" data-right=\"{}\"{some}",
+            WIDTH - RIGHT
+        ),
+    };
+    Chart::new(&data.title, described, bottom + 44.0, canvas).with_values(values)
+}
+
+/// Client and caller of each lane; over a whole run those of the longest overlap first.
+fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
+    let Some(held) = data.held else {
+        return Vec::new();
+    };
+    if data.over_time.is_none() {
+        return held.owners().into_iter().collect();
+    }
+    let all = held
+        .holds
+        .iter()
+        .map(|hold| (hold.client.as_str(), hold.owner.as_str()));
+    let two = held
+        .two_owners()
+        .map(|(holds, _)| holds.map(|hold| (hold.client.as_str(), hold.owner.as_str())));
+    let shown = two
+        .into_iter()
+        .flatten()
+        .chain(all)
+        .unique()
+        .take(OWNERS_MAX);
+    shown.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A tick for each part of the time with a grant, as high as it has grants.
+fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, top: f64) {
+    let most = over.grants.iter().max().copied().unwrap_or(1).max(1);
+    let bottom = top + CURVE - 8.0;
+    let parts = over
+        .grants
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0);
+    let ticks = parts.map(|(at, count)| {
+        let x = axis.at((at as f64 + 0.5) * over.part_ns as f64);
+        let high = 4.0 + (CURVE - 16.0) * f64::from(*count) / f64::from(most);
+        [(x, bottom), (x, bottom - high)]
+    });
+    canvas.lines("c-tick", &ticks.collect::<Vec<_>>());
+    label_of_curve(
+        canvas,
+        top,
+        "grants",
+        &format!("to {most} in {}", units::duration(over.part_ns)),
+    );
+}
+
+/// How long the slowest of a hundred grants took.
+fn tail_curve(canvas: &mut Canvas, axis: &Axis, interval_ns: u64, tail: &[Option<u64>], top: f64) {
+    let most = tail.iter().flatten().max().copied().unwrap_or(1).max(1);
+    let bottom = top + CURVE - 8.0;
+    let points = tail.iter().enumerate().map(|(at, ns)| {
+        let x = axis.at((at as f64 + 0.5) * interval_ns as f64);
+        ns.map(|ns| (x, bottom - (CURVE - 12.0) * ns as f64 / most as f64))
+    });
+    let points = points.collect::<Vec<_>>();
+    for stretch in points.split(Option::is_none) {
+        let line: Vec<_> = stretch.iter().flatten().copied().collect();
+        canvas.polyline("c-line c-line-1", &line, "p99 of the time to a grant");
+    }
+    let dots = points
+        .iter()
+        .flatten()
+        .map(|(x, y)| [(*x - 1.5, *y), (*x + 1.5, *y)]);
+    canvas.lines("c-tick", &dots.collect::<Vec<_>>());
+    label_of_curve(canvas, top, "p99", &format!("to {}", units::duration(most)));
+}
+
+fn label_of_curve(canvas: &mut Canvas, top: f64, name: &str, range: &str) {
+    canvas.text("c-end", (LEFT - 10.0, top + 18.0), name);
+    canvas.text("c-muted c-end", (LEFT - 10.0, top + 34.0), range);
+}
+
+fn note(data: &TimeAxis<'_>) -> String {
+    let Some(held) = data.held else {
+        return "seconds since the run began".to_owned();
+    };
+    let mut note = format!(
+        "lock {}, {} intervals, seconds since the run began",
+        held.lock, held.class
+    );
+    if data.over_time.is_some() {
+        let [from, to] = [held.from_ns, held.to_ns].map(units::instant);
+        note += &format!("; holds are those from {from} to {to}");
+    } else if held.omitted > 0 {
+        note += &format!(
+            "; {} further holds are not drawn",
+            units::count(held.omitted)
+        );
+    }
+    note
+}
+
+fn fault_tip(fault: &FaultBar) -> String {
+    let healed = fault
+        .to_ns
+        .map_or("not healed in this run".to_owned(), |ns| {
+            format!("healed at {}", units::instant(ns))
+        });
+    format!(
+        "{}, from {}, {healed}",
+        fault.label,
+        units::instant(fault.from_ns)
+    )
 }
 
 fn tip(hold: &HoldBar) -> String {
@@ -107,9 +286,9 @@ fn operation_tip(operation: &OperationBar) -> String {
 }
 
 /// Names of faults above the lanes, as far as they do not run into each other: the rest show on pointing.
-fn labels_of_faults(canvas: &mut Canvas, data: &TimelineData, at: impl Fn(u64) -> f64) {
+fn labels_of_faults(canvas: &mut Canvas, faults: &[FaultBar], at: impl Fn(u64) -> f64) {
     let mut free = LEFT;
-    for fault in &data.faults {
+    for fault in faults {
         let x = at(fault.from_ns).max(free);
         let room = WIDTH - RIGHT - x;
         if room < 60.0 {
@@ -122,8 +301,8 @@ fn labels_of_faults(canvas: &mut Canvas, data: &TimelineData, at: impl Fn(u64) -
 }
 
 /// As many decimals as the window needs.
-fn seconds(ns: f64, data: &TimelineData) -> String {
-    let length_ns = data.to_ns.saturating_sub(data.from_ns);
+fn seconds(ns: f64, window: Span) -> String {
+    let length_ns = window.to_ns.saturating_sub(window.from_ns);
     let decimals = match length_ns {
         0..5_000_000 => 5,
         5_000_000..50_000_000 => 4,

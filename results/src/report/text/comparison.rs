@@ -47,9 +47,11 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
                 verdict(&comparison.verdict),
                 printable(&against.run),
             ]
+            .to_vec()
         });
         let header = ["SUBJECT", "where", "metric", "ratio", "verdict", "run"];
-        let table = table(options.width, header, usize::MAX, rows);
+        let header = header.map(str::to_owned).to_vec();
+        let table = table(options.width, header, usize::MAX, rows.collect());
         section(&mut out, &table);
     }
     section(&mut out, &left_out(&result.left_out));
@@ -90,7 +92,7 @@ fn pivot_table(data: &PivotTable, columns: &[&'static str], options: TextOptions
         let means = means.map(|mean| mean.map_or(String::new(), words));
         rows.push(once("geometric mean".to_owned()).chain(means).collect());
     }
-    let table = table(options.width, heads, 1, rows);
+    let table = table(options.width, heads.collect(), 1, rows);
     format!("{}\n{table}", printable(&title))
 }
 

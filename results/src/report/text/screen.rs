@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use itertools::Itertools;
 
 use super::text_layout::{GREY, aligned, finish, paint, tone_color, warning, wrap};
-use super::{TextOptions, bench, headline};
+use super::{TextOptions, headline, summary};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
 use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
 use crate::report::cells::{self, printable};
-use crate::report::command_line;
+use crate::report::{command_line, sections};
 use crate::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
 use crate::units::{self, enclosed};
 use crate::verdict::{State, Verdict};
@@ -82,11 +82,9 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     let mut last: Vec<String> = match run.sweeps.as_slice() {
         [] => rows(run, table, width),
         sweeps => {
-            let text = sweeps
-                .iter()
-                .map(|sweep| bench::sweep(sweep, options.width));
-            text.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
-                .collect()
+            let sections = sweeps.iter().enumerate().map(sections::sweep).collect();
+            let text = summary::blocks(sections, options.width);
+            text.lines().map(str::to_owned).collect()
         }
     };
     last.extend(compared(run));

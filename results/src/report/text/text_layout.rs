@@ -1,11 +1,10 @@
 //! What text on a terminal is made of: tables that fit its width, colours that mean something, sections apart.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 
 use crate::answer::Tone;
 use crate::report::cells::printable;
-use crate::run::Outcome;
 
 /// Puts `body` below what is there, with an empty line between.
 pub(super) fn section(out: &mut String, body: &str) {
@@ -19,13 +18,27 @@ pub(super) fn section(out: &mut String, body: &str) {
     out.push('\n');
 }
 
+/// Columns are at least as wide as their longest word, within reason: names and figures are to be copied.
+const WORD_MAX: usize = 30;
+
 /// A table without lines around it; columns from `right_from` on hold figures.
-pub(super) fn table<H: Into<Cell>, C: Into<Cell>>(
+pub(super) fn table(
     width: u16,
-    header: impl IntoIterator<Item = H>,
+    header: Vec<String>,
     right_from: usize,
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = C>>,
+    rows: Vec<Vec<String>>,
 ) -> String {
+    let words = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let words = cells
+            .flat_map(|cell| cell.split([' ', '\n']))
+            .map(self::width);
+        words.max().unwrap_or(0).min(WORD_MAX) + 2
+    };
+    let mut words: Vec<usize> = (0..header.len()).map(words).collect();
+    if words.iter().sum::<usize>() > usize::from(width) {
+        words.truncate(1);
+    }
     let mut table = Table::new();
     table
         .load_style(
@@ -39,6 +52,9 @@ pub(super) fn table<H: Into<Cell>, C: Into<Cell>>(
         .add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        if let Some(word) = words.get(index) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*word as u16)));
+        }
         if index >= right_from {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -115,16 +131,6 @@ pub(super) fn tone_color(tone: Tone) -> char {
         Tone::Kept => GREEN,
         Tone::Doubt => YELLOW,
         Tone::Detail | Tone::Plain => PLAIN,
-    }
-}
-
-/// The colour of an outcome.
-pub(super) fn outcome_color(outcome: Outcome) -> char {
-    match outcome {
-        Outcome::NotAsExpected => RED,
-        Outcome::AsExpected => GREEN,
-        Outcome::Unknown => YELLOW,
-        Outcome::None => PLAIN,
     }
 }
 

@@ -1,0 +1,212 @@
+//! An audit: one lock in a table with reasons, several in a matrix, and each conviction with its steps.
+
+use std::fmt::Display;
+
+use super::scenario::sequence;
+use super::{Block, PAGE, PLAIN, not_applicable, warnings};
+use crate::answer::Tone;
+use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
+use crate::report::document::{ALL, Cell, Fold, Form, Phrase, Row, Section, Table};
+use crate::run::Run;
+use crate::units::enclosed;
+
+/// Reasons of one kind and lock are cut at so many characters where there are several locks.
+const WHY_MAX: usize = 420;
+/// What is listed lock by lock where there are several: what is broken has a section of its own.
+const LISTED: [AuditOutcome; 3] = [
+    AuditOutcome::Unknown,
+    AuditOutcome::Inherent,
+    AuditOutcome::NotApplicable,
+];
+
+pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
+    let lost = audit.regressions.iter();
+    let lost = lost.map(|one| format!("{} by {}: {}", one.scenario, one.subject, one.why));
+    let mut blocks = vec![scorecard(audit)];
+    blocks.push(Block::Warnings(
+        "Kept before and broken now",
+        lost.collect(),
+    ));
+    blocks.push(Block::only(PAGE, vec![warnings(run)]));
+    blocks.extend(audit.subjects.iter().map(conform));
+    let alone = audit.subjects.len() == 1;
+    for (subject, number) in audit.subjects.iter().zip(1..) {
+        let broken = subject.of(AuditOutcome::Broken);
+        let unknown = subject.of(AuditOutcome::Unknown);
+        blocks.extend(broken.map(|one| conviction(run, subject, number, one)));
+        let unknown = unknown.map(|one| conviction(run, subject, number, one));
+        blocks.push(Block::only(&[Form::Markdown], unknown.collect()));
+    }
+    let listed = audit.subjects.iter().zip(1..).filter(|_| !alone);
+    blocks.extend(listed.map(|(subject, number)| reasons(subject, number)));
+    blocks.push(not_applicable(run));
+    blocks
+}
+
+/// Where a scenario of a lock, counted from 1, is on the page.
+fn anchor(subject: impl Display, name: &str) -> String {
+    format!("d{subject}-{name}")
+}
+
+fn mark(outcome: AuditOutcome) -> Phrase {
+    let tone = match outcome {
+        AuditOutcome::Kept => Tone::Kept,
+        AuditOutcome::Broken => Tone::Lost,
+        AuditOutcome::Unknown => Tone::Doubt,
+        AuditOutcome::Inherent | AuditOutcome::NotApplicable => Tone::Detail,
+    };
+    Phrase {
+        about: outcome.meaning().to_owned(),
+        ..Phrase::new(tone, outcome.mark())
+    }
+}
+
+/// A column per lock; of a single one also why.
+fn scorecard(audit: &Audit) -> Block {
+    let alone = audit.subjects.len() == 1;
+    let names = audit.subjects.iter().map(|subject| subject.name.as_str());
+    let heads = std::iter::once("scenario")
+        .chain(names)
+        .chain(alone.then_some("why"));
+    let rows = audit.rows().into_iter().map(|row| {
+        let first = row.iter().flatten().next();
+        let text = |of: fn(&AuditedScenario) -> &String| {
+            first.map_or(String::new(), |one| of(one).clone())
+        };
+        let name = Cell::from(text(|one| &one.name)).with_small([text(|one| &one.topology)]);
+        let marks = row.iter().zip(1..).map(|(one, number)| match one {
+            None => Cell::from(""),
+            Some(one) => {
+                let is_there = one.outcome == AuditOutcome::Broken
+                    || (!alone && LISTED.contains(&one.outcome));
+                let link = if is_there {
+                    anchor(number, &one.name)
+                } else {
+                    String::new()
+                };
+                Cell {
+                    key: (one.outcome as u8).to_string(),
+                    ..mark(one.outcome).to(link).into()
+                }
+            }
+        });
+        let why = alone.then(|| text(|one| &one.why).into());
+        std::iter::once(name)
+            .chain(marks)
+            .chain(why)
+            .collect::<Row>()
+    });
+    let mut table = Table::new("What became of each scenario", heads, usize::MAX, rows);
+    table.class = match audit.subjects.len() {
+        5.. => "card many",
+        _ => "card",
+    };
+    let meanings =
+        AuditOutcome::ALL.map(|outcome| format!("{}: {}", outcome.mark(), outcome.meaning()));
+    let meanings = Block::fold("What the marks mean", vec![Block::list(meanings)]);
+    let body = vec![Block::Table(table), Block::only(PAGE, vec![meanings])];
+    Block::section("matrix-h", "Scenarios", body)
+}
+
+/// What of a driver does not conform.
+fn conform(subject: &AuditedSubject) -> Block {
+    let findings = subject.conform.iter().flat_map(|conform| &conform.findings);
+    let lines = findings.map(|one| {
+        let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
+        let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
+        vec![
+            name,
+            format!("({rule}): {found} {remedy} See {}.", one.paragraph).into(),
+        ]
+    });
+    let lines: Vec<Vec<Phrase>> = lines.collect();
+    let note = "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
+    let title = format!("The driver of {} does not conform", subject.name);
+    let body = match lines.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::note(note), Block::List(lines)],
+    };
+    Block::section(&format!("conform-{}", subject.name), &title, body)
+}
+
+/// What a lock broke, with its steps and the lines that show it again.
+fn conviction(run: &Run, subject: &AuditedSubject, number: usize, one: &AuditedScenario) -> Block {
+    let id = anchor(number, &one.name);
+    let steps = run
+        .decisive(one)
+        .and_then(|result| sequence(&format!("{id}-steps"), result));
+    let steps = Block::part("sequence broken", steps.into_iter().collect());
+    let smallest = one.smallest.as_ref().map(|small| {
+        let text = vec![Block::Code("toml", small.text.clone())];
+        Block::only(
+            &[Form::Html, Form::Markdown],
+            vec![Block::fold(small.title(), text)],
+        )
+    });
+    let mut body = vec![
+        Block::only(
+            PAGE,
+            vec![Block::Paragraph("about", vec![one.about.as_str().into()])],
+        ),
+        Block::Paragraph("", vec![one.why.as_str().into()]),
+        Block::note(enclosed("Tries: ", &one.claim, "")),
+        steps,
+        Block::Code("sh", one.commands(&run.run).join("\n")),
+    ];
+    body.extend(smallest);
+    let title = one.name.clone();
+    let aside = format!("by {}: {}", subject.name, one.outcome.mark());
+    let folded = Block::Fold(Fold {
+        summary: vec![
+            mark(one.outcome),
+            format!("{title} by {}", subject.name).into(),
+        ],
+        open: ALL,
+        body: body.clone(),
+    });
+    let section = Block::Section(Section {
+        id,
+        title,
+        aside,
+        class: "scenario",
+        body,
+    });
+    let section = Block::part("section broken", vec![section]);
+    Block::part(
+        "",
+        vec![
+            Block::only(PAGE, vec![section]),
+            Block::only(PLAIN, vec![folded]),
+        ],
+    )
+}
+
+/// Of one of several locks: why scenarios are unknown, inherent or do not apply.
+fn reasons(subject: &AuditedSubject, number: usize) -> Block {
+    let lists = LISTED.into_iter().map(|outcome| {
+        let reasons = subject.of(outcome).map(|one| {
+            let why = one.why.char_indices().nth(WHY_MAX);
+            let why = why.map_or(one.why.clone(), |(at, _)| format!("{}…", &one.why[..at]));
+            let line = vec![Phrase::new(Tone::Detail, one.name.as_str()), why.into()];
+            Block::Group(crate::report::document::Group {
+                id: anchor(number, &one.name),
+                forms: PAGE,
+                part: "reason".to_owned(),
+                body: vec![Block::Paragraph("", line)],
+            })
+        });
+        Block::Fold(Fold {
+            summary: vec![mark(outcome), outcome.meaning().into()],
+            open: if outcome == AuditOutcome::Unknown {
+                ALL
+            } else {
+                &[]
+            },
+            body: reasons.collect(),
+        })
+    });
+    let library = enclosed("; ", &subject.library, "");
+    let mut body = vec![Block::note(format!("{}{library}", subject.score.words()))];
+    body.extend(lists);
+    Block::section(&format!("l{number}-h"), &subject.name, body)
+}

@@ -1,0 +1,261 @@
+//! What happened around faults: how soon the lock worked again, how long the callers of open loops waited, how repeats came out.
+
+use std::collections::BTreeMap;
+
+use super::{Block, PLAIN};
+use crate::compare::scenario_key;
+use crate::figure::{GRANT_AFTER, OF_FAULTS};
+use crate::open_loop::{Length, OpenLoop, OpenLoopWaits};
+use crate::report::document::{Cell, Phrase, Row, Table};
+use crate::run::{FaultSpan, Run, ScenarioResult};
+use crate::units::{self, enclosed};
+use crate::verdict::{CLASSES, State};
+
+/// In a longer suite only `--faults` shows recovery from each fault.
+const SCENARIOS_MAX: usize = 8;
+
+pub(super) fn sections(run: &Run) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if run.scenarios.len() <= SCENARIOS_MAX {
+        blocks.push(Block::only(PLAIN, vec![recovery(run)]));
+    }
+    blocks.push(open_loops(run));
+    blocks.push(Block::section(
+        "repeats",
+        "Repeats",
+        vec![Block::list(repeats(run))],
+    ));
+    blocks
+}
+
+/// Recovery from each fault of each scenario.
+pub(in crate::report) fn recovery(run: &Run) -> Block {
+    let rows = run.scenarios.iter().flat_map(|scenario| {
+        let faults = scenario.faults.iter();
+        faults.filter_map(|fault| recovered(scenario, fault, &scenario.name))
+    });
+    let table = recovery_table(rows.collect());
+    let note = "before, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
+                acquires in the second after the heal";
+    let body = match table.rows.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::Table(table), Block::note(note)],
+    };
+    Block::section("recovery", "Recovery from each fault", body)
+}
+
+/// The table of such rows.
+pub(super) fn recovery_table(rows: Vec<Row>) -> Table {
+    let figures = OF_FAULTS.iter().map(|figure| figure.head);
+    Table::new("Recovery", std::iter::once("fault").chain(figures), 1, rows)
+}
+
+/// The figures of one fault; `None` where no history was judged.
+pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) -> Option<Row> {
+    fault.recovery?;
+    let figures = OF_FAULTS.iter().map(|figure| match figure.words(fault) {
+        // Not a dash: that there was no grant is known.
+        words if words == "–" && figure.name == GRANT_AFTER.name => scenario.unrecovered().into(),
+        words => Cell::from(words),
+    });
+    let head = Cell::from(fault.label()).with_small([of.to_owned()]);
+    Some(std::iter::once(head).chain(figures).collect())
+}
+
+/// How long callers waited in open loops.
+fn open_loops(run: &Run) -> Block {
+    let rows = run.scenarios.iter();
+    let rows = rows.filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
+    let heads = [
+        "scenario",
+        "rate",
+        "p99 before",
+        "p99 fault to recovery",
+        "p99 after",
+        "longest wait",
+        "no grant",
+    ];
+    let table = Table::new("Waits of open loops", heads, 1, rows);
+    let note = "Waits count from when each caller was due, and are sorted by that moment: before the first fault, from it until recovery, after \
+                recovery. A caller without a grant counts as longer than every grant.";
+    let body = match table.rows.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::note(note), Block::Table(table)],
+    };
+    Block::section("open-h", "How long callers waited", body)
+}
+
+fn waits(result: &ScenarioResult, open: &OpenLoop) -> Row {
+    let durability = enclosed("durability ", &result.durability, "");
+    let after = match (open.fault_ns, open.recovered_ns) {
+        (Some(_), None) => "no recovery".to_owned(),
+        _ => p99(open.after.as_ref()),
+    };
+    let total = |of: fn(&OpenLoopWaits) -> u64| {
+        let all = open.parts().map(of).fold(0, u64::saturating_add);
+        units::count(all)
+    };
+    let longest = open.parts().map(|waits| waits.longest);
+    let longest = longest.max_by_key(|length| (length.ns, length.more));
+    let [asked, granted] = [open.asked_per_s, open.granted_per_s].map(units::figure);
+    let without = total(|waits| waits.without_grant);
+    [
+        Cell::from(result.name.clone()).with_small([result.place(), durability]),
+        Cell::from(format!("{asked}/s asked")).with_small([format!("{granted}/s granted")]),
+        p99(open.before.as_ref()).into(),
+        p99(open.during.as_ref()).into(),
+        after.into(),
+        longest.map_or("–".to_owned(), words).into(),
+        format!("{without} of {}", total(|waits| waits.calls)).into(),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn p99(waits: Option<&OpenLoopWaits>) -> String {
+    match waits.map(|waits| (waits.p99, waits.calls)) {
+        None => "–".to_owned(),
+        Some((Some(length), _)) => words(length),
+        Some((None, calls)) => format!("– ({} calls)", units::count(calls)),
+    }
+}
+
+fn words(length: Length) -> String {
+    let more = if length.more { "more than " } else { "" };
+    format!("{more}{}", units::duration(length.ns))
+}
+
+/// Of scenarios that ran several times: how many of the repeats convict, and by which verdicts.
+fn repeats(run: &Run) -> Vec<Phrase> {
+    let mut groups: BTreeMap<_, Vec<&ScenarioResult>> = BTreeMap::new();
+    for result in &run.scenarios {
+        let key = (&result.name, &result.topology, &result.subject);
+        groups.entry(key).or_default().push(result);
+    }
+    let groups = groups.into_values().filter(|repeats| repeats.len() > 1);
+    let lines = groups.map(|repeats| {
+        let violated = |result: &ScenarioResult, class: &str| {
+            let verdict = result.verdicts.get(class);
+            verdict.is_some_and(|verdict| verdict.state == State::Violated)
+        };
+        let by = CLASSES.into_iter().filter_map(|class| {
+            let convict = repeats
+                .iter()
+                .filter(|result| violated(result, class))
+                .count();
+            (convict > 0).then(|| format!("{class} {convict}"))
+        });
+        let by = enclosed(" (", &by.collect::<Vec<_>>().join(", "), ")");
+        let convict = repeats.iter();
+        let convict = convict.filter(|one| CLASSES.iter().any(|class| violated(one, class)));
+        let good = repeats.iter().filter(|one| one.as_expected).count();
+        let (name, convict, all) = (scenario_key(repeats[0]), convict.count(), repeats.len());
+        format!("{name}: {convict} of {all} repeats convict{by}; {good} as expected").into()
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open_loop::OpenLoopCall;
+    use crate::report::{FORMATS, text};
+    use crate::run::Meta;
+
+    /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700 ms.
+    fn run(granted: bool) -> Run {
+        let caller = |number: u64| {
+            let stalled = (500..600).contains(&number);
+            OpenLoopCall {
+                due_ns: number * 10_000_000,
+                waited_ns: if stalled { 700_000_000 } else { 2_000_000 },
+                granted: granted || !stalled,
+            }
+        };
+        let waits: Vec<OpenLoopCall> = (0..1_000).map(caller).collect();
+        let faults = vec![FaultSpan {
+            fault: "kill".to_owned(),
+            injected_ns: 5_000_000_000,
+            healed_ns: Some(6_000_000_000),
+            first_grant_after_ns: Some(700_000_000),
+            ..FaultSpan::default()
+        }];
+        let mut run = Run::new("runs/x", "chaos", Meta::default());
+        run.scenarios = vec![ScenarioResult {
+            name: "open".to_owned(),
+            topology: "sentinel".to_owned(),
+            subject: "lock-core:plain".to_owned(),
+            durability: "wait:all".to_owned(),
+            open_loop: OpenLoop::of(100.0, 10_000_000_000, &waits, &faults),
+            faults,
+            ..ScenarioResult::default()
+        }];
+        run
+    }
+
+    fn cells(run: &Run) -> Vec<String> {
+        let result = &run.scenarios[0];
+        let row = waits(result, result.open_loop.as_ref().expect("one"));
+        let cells = row.cells.into_iter();
+        cells.map(|cell| cell.words[0].text.clone()).collect()
+    }
+
+    #[test]
+    fn a_row_says_what_the_callers_of_each_part_waited_in_every_form() {
+        let granted = [
+            "open",
+            "100/s asked",
+            "2 ms",
+            "700 ms",
+            "2 ms",
+            "700 ms",
+            "0 of 1000",
+        ];
+        assert_eq!(cells(&run(true)), granted);
+        let mut run = run(false);
+        let stalled = cells(&run);
+        assert_eq!(
+            stalled[3..],
+            [
+                "more than 700 ms",
+                "2 ms",
+                "more than 700 ms",
+                "100 of 1000"
+            ]
+        );
+        let shown = |run: &Run| {
+            let formats = FORMATS.iter();
+            let formats = formats.filter(|format| ["html", "markdown"].contains(&format.name));
+            let shown = formats.map(|format| format.render(run).expect("rendered"));
+            let how = text::TextOptions {
+                width: 240,
+                color: false,
+            };
+            shown.chain([text::summary(run, how)]).collect::<Vec<_>>()
+        };
+        for shown in shown(&run) {
+            assert!(
+                stalled.iter().all(|cell| shown.contains(cell.as_str())),
+                "{shown}"
+            );
+            assert!(shown.contains("90/s granted") && shown.contains("durability wait:all"));
+        }
+        run.scenarios[0].open_loop = None;
+        assert!(
+            shown(&run)
+                .iter()
+                .all(|shown| !shown.contains("fault to recovery"))
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_a_figure() {
+        let mut run = run(true);
+        let open = run.scenarios[0].open_loop.as_mut().expect("one");
+        open.recovered_ns = None;
+        open.before = None;
+        let during = open.during.as_mut().expect("callers");
+        (during.p99, during.calls) = (None, 42);
+        assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
+    }
+}

@@ -1,0 +1,147 @@
+//! The sections of a run, each described once for every form. One kind of section per file; here is their order.
+//!
+//! | file | what it describes |
+//! |---|---|
+//! | `outcomes.rs` | what became of the lock: set-ups side by side, and the verdicts of every scenario |
+//! | `scenario.rs` | one scenario: its conviction, its time axis, its proofs |
+//! | `faults.rs` | recovery from faults, waits of open loops, repeats |
+//! | `bench.rs` | benchmark rows, sweeps, comparisons and settings |
+//! | `audit.rs` | the scorecard of an audit and its convictions |
+
+mod audit;
+mod bench;
+mod faults;
+mod outcomes;
+mod scenario;
+
+use itertools::Itertools;
+
+pub(super) use self::bench::sweep;
+pub(super) use self::faults::recovery;
+use super::cells;
+use super::charts;
+use super::document::{ALL, Block, Fact, Form, PAGE, PLAIN};
+use crate::run::Run;
+use crate::units;
+
+/// All sections of a run.
+pub(super) fn of(run: &Run) -> Vec<Block> {
+    let mut blocks = vec![Block::only(PLAIN, vec![warnings(run)])];
+    let parts = Block::list(run.parts.iter().map(ToString::to_string));
+    blocks.push(Block::only(PLAIN, vec![parts]));
+    match &run.audit {
+        Some(audit) => blocks.extend(audit::sections(run, audit)),
+        None => {
+            blocks.extend(outcomes::sections(run));
+            blocks.extend(faults::sections(run));
+            blocks.extend(price(run));
+            blocks.extend(scenario::sections(run));
+        }
+    }
+    blocks.push(bench::section(run));
+    blocks.extend(run.sweeps.iter().enumerate().map(bench::sweep));
+    blocks.push(bench::comparisons(run));
+    blocks.push(bench::settings(run));
+    blocks.push(again(run));
+    blocks
+}
+
+/// Everything that limits trust, of the run and of its parts.
+fn warnings(run: &Run) -> Block {
+    let mut warnings = Vec::new();
+    if run.partial {
+        let cut = "The run was cut short: what is here is what was measured until then.";
+        warnings.push(cut.to_owned());
+    }
+    warnings.extend(run.warnings.iter().cloned());
+    for row in &run.rows {
+        warnings.extend(cells::why_invalid(row).map(|why| format!("{}: {why}", row.title())));
+    }
+    // What the scenarios of an audit found is in its scorecard.
+    for result in run.scenarios.iter().filter(|_| run.audit.is_none()) {
+        let faults = result.without_effect();
+        warnings.extend(faults.map(|fault| format!("{}: {fault}", result.name)));
+    }
+    Block::Warnings("Read this before quoting a figure", warnings)
+}
+
+/// What does not apply, and why.
+fn not_applicable(run: &Run) -> Block {
+    let lines = run.not_applicable.iter().map(ToString::to_string);
+    Block::section("na", "Not applicable", vec![Block::list(lines)])
+}
+
+/// The price of safety as a chart, or why it is not drawn.
+fn price(run: &Run) -> Option<Block> {
+    let unplaced = charts::unplaced(run).join(", ");
+    let body = match (charts::price(run), charts::unlike(run)) {
+        (Some(chart), _) => vec![
+            Block::note(format!(
+                "How much each configuration got done while it was being broken, and how often it stopped being a lock. Up is faster; left is \
+                 safer.{}",
+                units::enclosed(
+                    " Not placed, since its contract verdict is unknown: ",
+                    &unplaced,
+                    "."
+                )
+            )),
+            Block::chart(chart, "price"),
+        ],
+        (None, Some(why)) if run.scenarios.len() > 1 => {
+            let words = format!("Not drawn: {why}, so their throughputs cannot be compared.");
+            vec![Block::note(words)]
+        }
+        _ => return None,
+    };
+    let section = Block::section("price-h", "The price of safety", body);
+    Some(Block::only(PAGE, vec![section]))
+}
+
+/// How to make the run again, and where it was made.
+fn again(run: &Run) -> Block {
+    let servers = run.meta.environment.servers.iter().map(|(name, server)| {
+        let config = Block::Code("", server.config.join("\n"));
+        Block::fold(format!("{name} {}", server.version), vec![config])
+    });
+    let mut body = vec![
+        Block::Code("sh", cells::again(run)),
+        Block::Facts(facts(run)),
+    ];
+    body.push(Block::only(PAGE, servers.collect()));
+    let section = Block::section("how-h", "How to make this again", body);
+    Block::only(&[Form::Html, Form::Markdown], vec![section])
+}
+
+fn facts(run: &Run) -> Vec<Fact> {
+    let (meta, environment) = (&run.meta, &run.meta.environment);
+    let [first, last] = environment.load_average;
+    vec![
+        ("Run", run.run.clone()),
+        ("Started", meta.started_at.clone()),
+        ("Took", length(meta.elapsed_ns)),
+        ("Seed", meta.seed.to_string()),
+        ("Machine", cells::machine(environment)),
+        ("Parts", run.parts.iter().join("; ")),
+        ("Servers", environment.server_versions()),
+        (
+            "locklab",
+            format!("{} {}", meta.version, meta.commit)
+                .trim()
+                .to_owned(),
+        ),
+        ("Compiler", environment.rustc.clone()),
+        (
+            "Load average, start and end",
+            format!("{first:.2}, {last:.2}"),
+        ),
+        ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
+    ]
+}
+
+/// A length of time; nothing where it is not known.
+fn length(ns: u64) -> String {
+    match ns {
+        0 => String::new(),
+        ns => units::duration(ns),
+    }
+}

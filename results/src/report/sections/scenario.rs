@@ -1,0 +1,271 @@
+//! One scenario: its conviction in a line and in steps, its time axis, and behind them its proofs, faults and settings.
+
+use std::collections::BTreeSet;
+
+use super::faults::{recovered, recovery_table};
+use super::{ALL, Block, Fact, PAGE, PLAIN, length};
+use crate::proof::Proof;
+use crate::report::document::{Fold, Form, Group, Phrase, Row, Section, Table};
+use crate::report::{cells, charts};
+use crate::run::{Outcome, Run, ScenarioResult};
+use crate::sequence::Sequence;
+use crate::svg;
+use crate::timeline::TimelineData;
+use crate::units;
+use crate::verdict::{Anomaly, State, Verdict, meaning};
+
+/// The sections of all scenarios of a run.
+pub(super) fn sections(run: &Run) -> Vec<Block> {
+    let scenarios = run.scenarios.iter().enumerate();
+    let sections = scenarios.flat_map(|(index, result)| {
+        let part = format!("section {}", came_out(result));
+        let section = Block::part(part, vec![section(&id(index), result)]);
+        [
+            Block::only(PAGE, vec![section]),
+            Block::only(PLAIN, vec![reasons(result)]),
+        ]
+    });
+    sections.collect()
+}
+
+/// The anchor of a scenario. Names may repeat (`--repeat`), so its place in the run makes it.
+pub(super) fn id(index: usize) -> String {
+    format!("s{}", index + 1)
+}
+
+/// How it came out, to say how much a reader would miss it.
+pub(super) fn came_out(result: &ScenarioResult) -> &'static str {
+    let mut states = result.verdicts.iter().map(|(_, verdict)| verdict.state);
+    match result.outcome() {
+        Outcome::Unknown | Outcome::NotAsExpected => "surprising",
+        _ if states.any(|state| state == State::Violated) => "convicted",
+        _ => "clean",
+    }
+}
+
+fn section(id: &str, result: &ScenarioResult) -> Block {
+    let part = |what: &str, body| Block::part(format!("{what} {}", came_out(result)), body);
+    let line = result.timeline.as_ref().and_then(TimelineData::in_words);
+    let axis = charts::time_axis(result).map(|chart| Block::chart(chart, format!("{id}axis")));
+    let steps = steps(id, result).map(|fold| part("sequence", vec![fold]));
+    let mut details = vec![
+        Block::note(units::enclosed(
+            "Where the expectation comes from: ",
+            &result.claim,
+            "",
+        )),
+        Block::Facts(facts(result)),
+    ];
+    details.extend(result.notes.iter().map(|note| Block::note(note.as_str())));
+    let around = charts::around(result).map(|chart| Block::chart(chart, format!("{id}around")));
+    details.push(part("charts", around.into_iter().collect()));
+    details.push(Block::Heading("Proofs".to_owned()));
+    let verdicts = result.verdicts.iter();
+    details.extend(verdicts.map(|(class, verdict)| proofs(id, class, verdict, result)));
+    details.push(Block::Table(faults(result)));
+    let recovery = result
+        .faults
+        .iter()
+        .filter_map(|fault| recovered(result, fault, ""));
+    details.push(Block::Table(recovery_table(recovery.collect())));
+    details.push(Block::Table(operations(result)));
+    let details = Block::fold("Proofs, faults and settings", details);
+    let mut body = vec![
+        Block::Paragraph("about", vec![result.about.as_str().into()]),
+        Block::Paragraph("proof", vec![line.unwrap_or_default().into()]),
+        part("charts", axis.into_iter().collect()),
+    ];
+    body.extend(steps);
+    body.push(part("details", vec![details]));
+    Block::Section(Section {
+        id: id.to_owned(),
+        title: result.name.clone(),
+        aside: result.said(),
+        class: "scenario",
+        body,
+    })
+}
+
+/// How a conviction came about; `None` where it has no steps.
+fn steps(id: &str, result: &ScenarioResult) -> Option<Block> {
+    let sequence = sequence(&format!("{id}sequence"), result)?;
+    let note = "The shortest part of the history that convicts, from top to bottom. Solid: a command; dashed: its answer. Which server answered is \
+                not recorded.";
+    let body = vec![sequence, Block::only(PAGE, vec![Block::note(note)])];
+    Some(Block::fold("How it came about, step by step", body))
+}
+
+/// The steps as a figure.
+pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
+    let data = Sequence::of(result)?;
+    let Block::Chart(mut figure) = Block::chart(svg::sequence(&data), id) else {
+        return None;
+    };
+    figure.mermaid = data.mermaid();
+    Some(Block::Chart(figure))
+}
+
+/// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest proof.
+fn reasons(result: &ScenarioResult) -> Block {
+    let outcome = result.outcome();
+    let unexpected = outcome >= Outcome::Unknown;
+    let summary = format!("{} {}", outcome.glyph(), result.name);
+    let mut lines = result.reasons();
+    lines.extend(result.without_effect());
+    let proof = gravest(result).map_or(String::new(), Proof::text);
+    let mut body = vec![
+        Block::list(lines),
+        Block::only(&[Form::Text], vec![Block::Code("", proof)]),
+    ];
+    body.extend(sequence("", result));
+    Block::Fold(Fold {
+        summary: vec![Phrase::new(super::outcomes::tone(outcome), summary)],
+        open: if unexpected { ALL } else { &[] },
+        body,
+    })
+}
+
+/// The proof of the gravest verdict that was not to be violated.
+fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
+    let classes = ["contract", "confirmed", "effect", "belief", "liveness"];
+    classes.into_iter().find_map(|class| {
+        let expected = scenario.expected.get(class)?;
+        let verdict = scenario.verdicts.get(class)?;
+        let missed = verdict.meets(expected, scenario.load_ns) == Some(false);
+        verdict.proof.as_ref().filter(|_| missed)
+    })
+}
+
+fn facts(result: &ScenarioResult) -> Vec<Fact> {
+    let least = result.over_time.as_ref().and_then(|over| over.share_min);
+    let known = |text: &str| text.to_owned();
+    vec![
+        ("Subject", known(&result.subject)),
+        ("Topology", known(&result.topology)),
+        ("Kind", known(&result.kind)),
+        ("Durability", known(&result.durability)),
+        ("Expected", cells::expected(result)),
+        ("Load", length(result.load_ns)),
+        ("Grants per second", units::figure(result.grants_per_s)),
+        (
+            "Least client, of an even share",
+            least.map_or(String::new(), units::figure),
+        ),
+        ("First grant after the fault", cells::recovery(result)),
+        ("Seed", result.seed.to_string()),
+        ("Records", known(&result.dir)),
+    ]
+}
+
+/// A verdict with its reasons, its anomalies and the lines that convict.
+fn proofs(id: &str, class: &str, verdict: &Verdict, result: &ScenarioResult) -> Block {
+    let expected = result.expected.get(class);
+    let met = expected.map(|expected| verdict.meets(expected, result.load_ns));
+    let mut words = Phrase::verdict(verdict);
+    if let Some(rates) = cells::rates(verdict) {
+        words.text = format!("{} {rates}", verdict.state.glyph());
+    }
+    let said = match (met, expected) {
+        (Some(Some(true)), _) => format!("{class}, as expected"),
+        (Some(_), Some(expected)) => format!("{class}, expected {expected}"),
+        _ => class.to_owned(),
+    };
+    let said = Phrase {
+        about: meaning(class).to_owned(),
+        ..said.into()
+    };
+    let mut body = vec![Block::Paragraph("verdict", vec![words, said])];
+    body.extend(
+        verdict
+            .why
+            .iter()
+            .map(|why| Block::Paragraph("", vec![why.as_str().into()])),
+    );
+    let anomalies = verdict.anomalies.iter().map(|one| {
+        let grants = one.grants.join(" ");
+        vec![
+            one.what.as_str().into(),
+            when(one).into(),
+            one.proof.as_str().into(),
+            grants.into(),
+        ]
+    });
+    body.push(Block::List(anomalies.collect()));
+    let shown = verdict.anomalies.len() as u64;
+    let all = units::count(verdict.count);
+    body.extend(
+        (verdict.count > shown && shown > 0)
+            .then(|| Block::note(format!("{shown} of {all} are shown."))),
+    );
+    let lines = verdict.proof.as_ref().map(|proof| {
+        let lines = vec![Block::Code("", proof.text())];
+        let fold = Block::fold("Who held when, and the lines that convict", lines);
+        Block::part(format!("lines {}", came_out(result)), vec![fold])
+    });
+    body.extend(lines);
+    Block::Group(Group {
+        id: format!("{id}-{class}"),
+        forms: ALL,
+        part: String::new(),
+        body,
+    })
+}
+
+/// Which lock an anomaly is about, and when.
+fn when(anomaly: &Anomaly) -> String {
+    let at = format!("{}, at {}", anomaly.lock, units::instant(anomaly.from_ns));
+    match anomaly.to_ns.saturating_sub(anomaly.from_ns) {
+        0 => format!("{at}:"),
+        length_ns => format!("{at}, for {}:", units::duration(length_ns)),
+    }
+}
+
+/// What was done to servers, links and clients.
+fn faults(result: &ScenarioResult) -> Table {
+    // No line may end inside of the arrow of a link.
+    let unbroken = |text: &str| text.replace("->", "-\u{2060}>");
+    let rows = result.faults.iter().map(|fault| {
+        let healed = fault
+            .healed_ns
+            .map_or("not in this run".to_owned(), units::instant);
+        let effect = match fault.bit {
+            true => "✓ yes",
+            false => "? no evidence",
+        };
+        [
+            fault.fault.clone(),
+            unbroken(&fault.targets.join(", ")),
+            units::instant(fault.injected_ns),
+            healed,
+            effect.to_owned(),
+            unbroken(&fault.proof),
+        ]
+        .into_iter()
+        .collect()
+    });
+    let heads = [
+        "fault",
+        "on",
+        "injected",
+        "healed",
+        "took effect",
+        "evidence",
+    ];
+    Table::new("Faults", heads, usize::MAX, rows)
+}
+
+/// How many operations ended in which way.
+fn operations(result: &ScenarioResult) -> Table {
+    let endings = result.operations.values().flat_map(|counts| counts.keys());
+    let endings: BTreeSet<&String> = endings.collect();
+    let rows = result.operations.iter().map(|(operation, counts)| {
+        let counts = endings.iter().map(|ending| counts.get(*ending));
+        let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
+        std::iter::once(operation.clone())
+            .chain(words)
+            .collect::<Row>()
+    });
+    let heads = endings.iter().map(|ending| ending.as_str());
+    let heads = std::iter::once("how operations ended").chain(heads);
+    Table::new("Operations", heads, 1, rows)
+}
