@@ -116,8 +116,9 @@ fn waited<'a>(
 
 /// Why nothing can be waited for here, if so.
 pub(crate) fn outside_of_tokio() -> Option<&'static str> {
-    let outside = tokio::runtime::Handle::try_current().is_err();
-    outside.then_some(
+    // Within a task, which is mostly so, the runtime's own counter is not touched.
+    let inside = tokio::task::try_id().is_some() || tokio::runtime::Handle::try_current().is_ok();
+    (!inside).then_some(
         "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
     )
 }
@@ -212,22 +213,14 @@ impl Search {
         let overtakes = lock.client.returns.has(&self.hold);
         self.open.add_all();
         self.hold.asking.set(true);
-        let asked = lock.servers.acquire(&self.hold, deadline);
-        let (tried, cut_off) = match self.end {
-            Some(_) => answered_by(deadline, asked).await,
-            None => (asked.await, false),
-        };
+        let tried = lock.servers.acquire(&self.hold, deadline).await;
         self.hold.asking.set(false);
         self.looks += 1;
         self.failures = if tried.is_err() { self.failures + 1 } else { 0 };
         let majority = lock.servers.is_majority();
         if majority && !matches!(tried, Ok(AttemptAnswer::Granted { .. })) {
-            // A vote cleans up after itself, in the background where it has to; one that was cut off leaves that to the search.
-            if cut_off {
-                self.hold.unsettled.set(true);
-            } else {
-                self.open.close_all();
-            }
+            // A vote cleans up after itself, in the background where it has to.
+            self.open.close_all();
             self.start_anew();
         }
         let refused = match tried {
@@ -649,28 +642,6 @@ impl Search {
         match self.hold.asking.get() || self.unknown.is_some() {
             true => ErrorKind::Unknown,
             false => ErrorKind::Failed,
-        }
-    }
-}
-
-/// The answer to a request that ends at `deadline`, by a timer of the caller's own, and whether that was needed. The deadline itself is
-/// seen to by the task of the connection, which may wait behind a task that computes where idle workers cannot take it from.
-pub(crate) async fn answered_by<T>(
-    deadline: Instant,
-    asked: impl Future<Output = Result<T, NodeError>>,
-) -> (Result<T, NodeError>, bool) {
-    match timeout_at(deadline + LAST_LOOK, asked).await {
-        Ok(answer) => (answer, false),
-        Err(_) => {
-            let why = "no answer in time, and nobody to say so: a task of this runtime computes without a pause";
-            let definite = false;
-            (
-                Err(NodeError {
-                    definite,
-                    ..NodeError::local(why)
-                }),
-                true,
-            )
         }
     }
 }

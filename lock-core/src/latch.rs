@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::acquire::{LAST_LOOK, answered_by, within};
+use crate::acquire::{LAST_LOOK, within};
 use crate::client::{Client, ClientCore};
 use crate::clock::Instant;
 use crate::error::LockError;
@@ -11,7 +11,7 @@ use crate::kind::latch as form;
 use crate::lock::Wait;
 use crate::names::Names;
 use crate::servers::{RequestPurpose, backoff, passes};
-use crate::topology::{NodeError, ServerReply};
+use crate::topology::NodeError;
 use crate::waiting::gate::Subscriptions;
 use crate::waiting::line;
 
@@ -263,9 +263,7 @@ impl LatchInner {
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
         let question = form::count(&self.names);
-        let asked = self.client.route().send(&question, deadline);
-        let (sent, _) = answered_by(deadline, asked).await;
-        let sent: ServerReply = sent?;
+        let sent = self.client.route().send(&question, deadline).await?;
         let count = number(&sent.value).ok_or_else(|| no_number(&sent))?;
         Ok(LatchState {
             is_open: count <= 0,

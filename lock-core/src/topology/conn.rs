@@ -13,8 +13,8 @@ use super::shared_connection::{NoReply, Replies, SharedConnection, Socket};
 use super::single::Vote;
 use crate::clock::{Instant, timeout_at};
 
-/// For how long a caller on another runtime than the client's waits for the driver to say that a deadline has passed, before it says so itself.
-const DRIVER_GRACE: Duration = Duration::from_millis(20);
+/// For how long a caller on another runtime than the client's waits for the timekeeper to say that a deadline has passed, before it says so itself.
+const TIMEKEEPER_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection. When the last user lets go of it, it is closed.
 pub(crate) struct Conn {
@@ -28,11 +28,13 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
-        let (wire, driver) = dialer.wire_over(socket);
+        let (wire, driver, timekeeper) = dialer.wire_over(socket);
+        let driver = dialer.runtime.spawn(driver).abort_handle();
+        dialer.runtime.spawn(timekeeper);
         Arc::new(Conn {
             wire,
             probing: AtomicBool::new(false),
-            driver: dialer.runtime.spawn(driver).abort_handle(),
+            driver,
             dialer,
             grants_from: OnceLock::new(),
             vote: OnceLock::new(),
@@ -84,8 +86,8 @@ impl Conn {
         let replies = if self.dialer.runtime.is_current() {
             asked.await
         } else {
-            // The driver, which keeps the deadlines, waits for a runtime that the caller's does not drive.
-            let limit = timeout_at(deadline + DRIVER_GRACE, asked).await;
+            // The timekeeper waits for a runtime that the caller's does not drive.
+            let limit = timeout_at(deadline + TIMEKEEPER_GRACE, asked).await;
             limit.unwrap_or(Err(NoReply::Silent))
         };
         match replies? {
@@ -157,6 +159,6 @@ fn closed(why: &str) -> RedisError {
 impl Drop for Conn {
     fn drop(&mut self) {
         // With requests unanswered the driver would wait for them, for ever on a silent link.
-        self.driver.abort();
+        self.kill();
     }
 }

@@ -190,6 +190,7 @@ impl Dialer {
     ) -> (
         Arc<SharedConnection>,
         impl Future<Output = ()> + Send + 'static,
+        impl Future<Output = ()> + Send + 'static,
     ) {
         let idle = IdleProbe {
             quiet: LINK_TIMEOUT,

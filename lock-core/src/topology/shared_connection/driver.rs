@@ -2,17 +2,15 @@
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
 
-use tokio::{io::ReadBuf, time::Sleep};
+use tokio::io::ReadBuf;
 
+use super::SharedConnection;
 use super::frame::{BadReply, ReplyDecoder};
 use super::socket::ReadHalf;
-use super::{IdleProbe, SharedConnection};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
@@ -30,20 +28,7 @@ pub(super) struct Driver {
     written: usize,
     /// Has let the others have their turn before this write.
     waited: bool,
-    timer: Option<Pin<Box<Sleep>>>,
-    line: LineActivity,
-    /// When `line` is looked at again.
-    look_at_line: Instant,
-    idle: IdleProbe,
     wakers: Vec<Waker>,
-}
-
-/// What came over the connection since the driver last looked.
-enum LineActivity {
-    Bytes,
-    Nothing,
-    /// Nothing, though PING was asked.
-    NothingToPing,
 }
 
 /// Ends the connection with its driver, also where its runtime drops it.
@@ -56,7 +41,7 @@ impl Drop for EndOnDrop {
 }
 
 impl Driver {
-    pub(super) fn new(wire: Arc<SharedConnection>, reading: ReadHalf, idle: IdleProbe) -> Self {
+    pub(super) fn new(wire: Arc<SharedConnection>, reading: ReadHalf) -> Self {
         Driver {
             wire,
             reading,
@@ -65,10 +50,6 @@ impl Driver {
             output: Vec::new(),
             written: 0,
             waited: false,
-            timer: None,
-            line: LineActivity::Nothing,
-            look_at_line: Instant::now() + idle.quiet / 2,
-            idle,
             wakers: Vec::new(),
         }
     }
@@ -87,9 +68,6 @@ impl Driver {
         if let Poll::Ready(why) = self.poll_read(context) {
             return Poll::Ready(why);
         }
-        if let Poll::Ready(why) = self.poll_time(context) {
-            return Poll::Ready(why);
-        }
         self.poll_write(context)
     }
 
@@ -103,7 +81,7 @@ impl Driver {
                 Ok(()) if buffer.filled().is_empty() => {
                     return Poll::Ready("the server closed the connection".to_owned());
                 }
-                Ok(()) => self.line = LineActivity::Bytes,
+                Ok(()) => {}
             }
             if let Err(bad) = self.deliver(buffer.filled()) {
                 return Poll::Ready(bad.to_string());
@@ -115,6 +93,7 @@ impl Driver {
     /// before them from anybody.
     fn deliver(&mut self, bytes: &[u8]) -> Result<(), BadReply> {
         let mut queue = self.wire.queue.lock();
+        queue.heard = true;
         let mut count = 0;
         let mut hand_on = |mut rest: &[u8]| {
             let all = rest.len();
@@ -144,54 +123,6 @@ impl Driver {
         drop(queue);
         self.wakers.drain(..).for_each(Waker::wake);
         end
-    }
-
-    /// Tells those whose deadline has passed, and sets the timer for the next; ready if the idle line leads nowhere.
-    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<String> {
-        loop {
-            let now = Instant::now();
-            if self.look_at_line <= now && self.line_is_dead(now) {
-                return Poll::Ready(format!("no answer to PING within {:?}", self.idle.patience));
-            }
-            let look_at = {
-                let mut queue = self.wire.queue.lock();
-                if queue.look_at.is_some_and(|at| at <= now) {
-                    queue.sweep(now, &mut self.wakers);
-                }
-                let look_at = queue.look_at.unwrap_or(self.look_at_line);
-                look_at.min(self.look_at_line)
-            };
-            self.wakers.drain(..).for_each(Waker::wake);
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(look_at.into())));
-            if timer.deadline() != look_at.into() {
-                timer.as_mut().reset(look_at.into());
-            }
-            if timer.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    }
-
-    /// Looks whether something came; asks PING where nothing did, and nobody waits for anything.
-    fn line_is_dead(&mut self, now: Instant) -> bool {
-        self.look_at_line = now + self.idle.quiet / 2;
-        self.line = match self.line {
-            LineActivity::Bytes => LineActivity::Nothing,
-            LineActivity::NothingToPing => return true,
-            LineActivity::Nothing => {
-                let mut queue = self.wire.queue.lock();
-                if !queue.owed.is_empty() {
-                    return false;
-                }
-                queue.ping();
-                self.idle.commands.fetch_add(1, Ordering::Relaxed);
-                self.look_at_line = now + self.idle.patience;
-                LineActivity::NothingToPing
-            }
-        };
-        false
     }
 
     /// Writes what there is; ready if that cannot go on.

@@ -9,6 +9,7 @@ mod frame;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod timekeeper;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,8 +24,8 @@ use redis::Value;
 
 pub(super) use self::frame::ReplyDecoder;
 pub(super) use self::socket::{ByteStream, Socket};
-use self::{driver::Driver, socket::WriteHalf};
-use crate::sync::Mutex;
+use self::{driver::Driver, socket::WriteHalf, timekeeper::Timekeeper};
+use crate::sync::{Mutex, Notify};
 
 /// So many tasks that ask again at once do it in parts; more or fewer do not.
 const SPLIT_FROM: u32 = 6;
@@ -54,6 +55,8 @@ pub(super) struct IdleProbe {
 pub(super) struct SharedConnection {
     socket: WriteHalf,
     ended: AtomicBool,
+    /// Something is due before the timekeeper looks again.
+    sooner: Notify,
     queue: Mutex<Queue>,
 }
 
@@ -65,7 +68,7 @@ struct Queue {
     owed: VecDeque<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The driver looks for passed deadlines then, or before.
+    /// The timekeeper looks for passed deadlines then, or before.
     look_at: Option<Instant>,
     driver: Option<Waker>,
     /// The driver has been woken and has not looked yet.
@@ -78,6 +81,8 @@ struct Queue {
     unsent: u32,
     part: u32,
     splits: bool,
+    /// Something has come since the timekeeper looked.
+    heard: bool,
     end: Option<Arc<str>>,
 }
 
@@ -102,24 +107,30 @@ enum Fate {
 }
 
 impl SharedConnection {
-    /// The connection and the work that carries it; it serves while that is polled. `splits`: requests of a burst may leave in
-    /// parts.
+    /// The connection, the work that carries it, and the work that keeps its time, which ends with the first: it serves while both are
+    /// polled, each by a task of its own. `splits`: requests of a burst may leave in parts.
     pub(super) fn new(
         socket: Socket,
         splits: bool,
         idle: IdleProbe,
-    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+    ) -> (
+        Arc<Self>,
+        impl Future<Output = ()> + Send + 'static,
+        impl Future<Output = ()> + Send + 'static,
+    ) {
         let (reading, writing) = socket.split();
         let wire = Arc::new(SharedConnection {
             socket: writing,
             ended: AtomicBool::new(false),
+            sooner: Notify::new(),
             queue: Mutex::new(Queue {
                 splits,
                 ..Queue::default()
             }),
         });
-        let driver = Driver::new(Arc::clone(&wire), reading, idle);
-        (wire, driver.run())
+        let driver = Driver::new(Arc::clone(&wire), reading);
+        let timekeeper = Timekeeper::new(Arc::clone(&wire), idle);
+        (wire, driver.run(), timekeeper.run())
     }
 
     /// Whether nothing can be asked any more.
@@ -171,6 +182,7 @@ impl SharedConnection {
         wakers.extend(queue.driver.take());
         drop(queue);
         wakers.into_iter().for_each(Waker::wake);
+        self.sooner.notify_one();
     }
 }
 
@@ -379,20 +391,19 @@ impl SharedConnection {
             queue.look_at = deadline;
         }
         let left = !queue.out.is_empty() || leaves && self.socket.owes();
-        let unseen = left && !queue.driver_woken;
-        let waker = if sooner || unseen {
-            queue.driver_woken |= unseen;
-            queue.driver.clone()
-        } else {
-            None
-        };
+        let mut waker = None;
+        if left && !queue.driver_woken {
+            queue.driver_woken = true;
+            waker = queue.driver.clone();
+        }
         drop(queue);
+        if sooner {
+            self.sooner.notify_one();
+            // Which is seldom: whoever asks may compute next, and nobody else keeps the deadlines.
+            crate::machine::empty_lifo_slot();
+        }
         if let Some(waker) = waker {
             waker.wake();
-            // Woken for the time alone, which is seldom: whoever asks may compute next, and the driver reads for everybody.
-            if sooner && !unseen {
-                crate::machine::empty_lifo_slot();
-            }
         }
         Ok(index)
     }

@@ -60,7 +60,8 @@ async fn connection(
         patience: quiet,
         commands: Arc::default(),
     };
-    let (wire, driver) = SharedConnection::new(Socket::Tcp(stream), false, idle);
+    let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), false, idle);
+    tokio::spawn(timekeeper);
     (wire, driver, server)
 }
 
@@ -161,4 +162,29 @@ async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
     timeout(patience, driver).await.expect("it ends").unwrap();
     let why = wire.queue.lock().end.clone().expect("it has ended");
     assert!(why.starts_with("no answer to PING"), "{why}");
+}
+
+/// A paused clock jumps to the deadline as soon as nobody has anything to do, long before a server could have answered.
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
+    let (wire, driver, _server) = connection(Duration::from_secs(60)).await;
+    tokio::spawn(driver);
+    let deadline = Instant::now() + Duration::from_millis(300);
+    let asks = tokio::spawn(async move {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"PING\r\n");
+            1
+        };
+        let answer = wire.ask(write, Some(deadline), false).await;
+        (answer.expect_err("nobody answers"), Instant::now())
+    });
+    let mut turns = 0;
+    while !asks.is_finished() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        turns += 1;
+    }
+    let (error, ended) = asks.await.unwrap();
+    assert_eq!(error, NoReply::Silent);
+    assert!(ended >= deadline, "before its time");
+    assert!(turns > 30, "others ran {turns} times");
 }
