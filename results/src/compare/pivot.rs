@@ -65,11 +65,6 @@ impl Field {
     pub fn value(&self, run: &Run, row: &BenchRow) -> String {
         (self.of)(run, row)
     }
-
-    /// Whether rows of one run can differ in it.
-    pub fn of_rows(&self) -> bool {
-        self.name != "run" && !OF_THE_RUN.contains(&self.name)
-    }
 }
 
 /// How rows are grouped.

@@ -4,12 +4,9 @@ use itertools::Itertools;
 
 use super::{Fault, cells};
 use crate::answer::bare;
-use crate::intervals::Intervals;
 use crate::measures::Sweep;
-use crate::run::{BenchRow, Estimate, Run, ScenarioResult, with_origin};
-use crate::svg::{
-    self, Chart, Lines, PercentileCurve, PricePoint, Row, Series, Shade, TimeAxis, lines,
-};
+use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, TimeAxis};
 use crate::timeline::{FaultBar, Span};
 use crate::units;
 use crate::verdict::State;
@@ -76,201 +73,88 @@ fn label(result: &ScenarioResult) -> String {
 
 /// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could not be seen.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
-    let loads: Vec<String> = run.rows.iter().map(loaded).unique().collect();
+    let chart = |(load, rows): (String, Vec<&BenchRow>)| {
+        let rows = rows
+            .into_iter()
+            .filter(|row| row.cycles_per_s.median.is_finite());
+        let rows = drawn(rows, |row| row.cycles_per_s);
+        let title = format!("{THROUGHPUT}{}", units::enclosed(": ", &load, ""));
+        svg::bars(&title, "acquire and release pairs per second", &rows)
+    };
     // A sweep has a load per row: one chart holds them all, or there would be a chart per bar.
-    if loads.len() > CHARTS_MAX {
-        return vec![throughput_of(run.rows.iter(), THROUGHPUT)];
+    match by_load(run) {
+        loads if loads.len() > CHARTS_MAX => {
+            vec![chart((String::new(), run.rows.iter().collect()))]
+        }
+        loads => loads.into_iter().map(chart).collect(),
     }
-    let charts = loads.iter().map(|load| {
-        let rows = run.rows.iter().filter(|row| loaded(row) == *load);
-        throughput_of(rows, &format!("{THROUGHPUT}: {load}"))
-    });
-    charts.collect()
-}
-
-/// Workload and number of tasks.
-fn loaded(row: &BenchRow) -> String {
-    let tasks = units::several(row.tasks as usize, "task");
-    format!("{}, {tasks}", row.workload)
 }
 
 /// With more loads than this, throughput is one chart.
 const CHARTS_MAX: usize = 6;
 
-fn throughput_of<'a>(rows: impl Iterator<Item = &'a BenchRow>, title: &str) -> Chart {
-    let finite = |figure: &Estimate| figure.median.is_finite();
-    // What may not be quoted is no bar beside what may.
-    let rows: Vec<_> = rows
-        .filter(|row| row.valid)
-        .map(|row| of(row, Some(row.cycles_per_s).filter(finite)))
-        .collect();
-    svg::bars(title, "acquire and release pairs per second", &rows)
+/// Rows by workload and number of tasks.
+fn by_load(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
+    let load = |row: &BenchRow| {
+        format!(
+            "{}, {}",
+            row.workload,
+            units::several(row.tasks as usize, "task")
+        )
+    };
+    let loads = run.rows.iter().map(load).unique();
+    let rows = |name: &String| run.rows.iter().filter(|row| load(row) == *name).collect();
+    loads.map(|name| (name.clone(), rows(&name))).collect()
 }
 
 pub(super) fn latency(run: &Run) -> Chart {
-    let rows = run.rows.iter().filter(|row| row.valid);
-    let rows: Vec<_> = rows.map(|row| of(row, Some(row.acquire_ns))).collect();
-    svg::dots(LATENCY, &rows)
+    svg::dots(LATENCY, &drawn(run.rows.iter(), |row| row.acquire_ns))
 }
 
-/// A row with its figure, if that is not void.
-fn of<T>(row: &BenchRow, figure: Option<T>) -> Row<T> {
-    Row {
+/// The rows that are drawn: what may not be quoted is no bar beside what may.
+fn drawn<'a, T>(rows: impl Iterator<Item = &'a BenchRow>, of: fn(&BenchRow) -> T) -> Vec<Row<T>> {
+    let rows = rows.filter(|row| row.valid && !cells::is_void(row));
+    let row = |row: &BenchRow| Row {
         label: row.lock(),
         detail: row.place(),
-        of: figure.filter(|_| !cells::is_void(row)),
-        note: VOID.to_owned(),
-    }
+        of: of(row),
+    };
+    rows.map(row).collect()
 }
 
-const VOID: &str = "void: not safe while it was measured";
-
-/// A run with more than this many rows, as a sweep has, draws only the first: every one is in the tables.
-const CURVES_MAX: usize = 24;
-/// More curves than that on one chart cannot be followed.
-const PER_CHART: usize = 6;
-
-/// Rows that may be drawn, in groups of one workload and number of tasks, each with its name.
-fn groups(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
-    let mut groups: Vec<(String, Vec<&BenchRow>)> = Vec::new();
-    let rows = run.rows.iter().filter(|row| !cells::is_void(row));
-    for row in rows.take(CURVES_MAX) {
-        let name = loaded(row);
-        let mut open = groups.iter_mut();
-        match open.find(|(known, rows)| *known == name && rows.len() < PER_CHART) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((name, vec![row])),
-        }
-    }
-    groups
-}
-
-fn short(row: &BenchRow) -> String {
-    with_origin(format!("{} · {}", row.lock(), row.site()), &row.origin)
-}
+/// More loads, as a sweep has, are in the tables alone, and more curves on one chart cannot be followed.
+const CURVES_MAX: usize = 6;
 
 /// Percentile curves, a chart per workload and number of tasks.
 pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
-    let curve = |row: &BenchRow| PercentileCurve {
-        label: short(row),
+    let curve = |row: &&BenchRow| PercentileCurve {
+        label: with_origin(format!("{} · {}", row.lock(), row.site()), &row.origin),
         counts: row.measures.raw.acquire_ns.clone(),
     };
-    let chart = |(name, rows): (String, Vec<&BenchRow>)| {
-        let curves: Vec<PercentileCurve> = rows.into_iter().map(curve).collect();
-        svg::percentiles(&format!("Acquire latency by percentile: {name}"), &curves)
-    };
-    groups(run).into_iter().filter_map(chart).collect()
-}
-
-/// A figure over the time of the rounds, one after the other.
-fn rounds(
-    run: &Run,
-    title: &str,
-    unit: &str,
-    series: fn(&BenchRow) -> Option<Series>,
-) -> Vec<Chart> {
-    let chart = |(name, rows): (String, Vec<&BenchRow>)| {
-        lines(&Lines {
-            title: format!("{title} over time: {name}"),
-            across: "seconds of measuring, round after round".to_owned(),
-            upright: unit.to_owned(),
-            series: rows.into_iter().filter_map(series).collect(),
-            ..Lines::default()
-        })
-    };
-    groups(run).into_iter().filter_map(chart).collect()
-}
-
-/// Throughput over the time of the rounds.
-pub(super) fn steadiness(run: &Run) -> Vec<Chart> {
-    rounds(run, "Throughput", "cycles per second", over_rounds)
-}
-
-fn over_rounds(row: &BenchRow) -> Option<Series> {
-    let raw = &row.measures.raw;
-    let mut begun = 0.0;
-    let mut stretches = Vec::new();
-    for (parts, rate) in raw.cycles_per_part.iter().zip(&raw.cycles_per_s) {
-        let cycles: f64 = parts.iter().map(|count| f64::from(*count)).sum();
-        let window = cycles / rate;
-        if !(window.is_finite() && window > 0.0) {
-            continue;
-        }
-        let part = window / parts.len() as f64;
-        let rates = rates(parts, part).map(|(at, rate)| (begun + at, rate));
-        stretches.push(rates.collect());
-        begun += window;
-    }
-    (!stretches.is_empty()).then(|| Series {
-        label: short(row),
-        stretches,
-        ..Series::default()
-    })
-}
-
-/// The rate in each part of a time, in its middle.
-fn rates(counts: &[u32], part: f64) -> impl Iterator<Item = (f64, f64)> {
-    let counts = (0..).zip(counts);
-    counts.map(move |(index, count)| ((f64::from(index) + 0.5) * part, f64::from(*count) / part))
-}
-
-/// The tail of acquire over the time of the rounds.
-pub(super) fn latency_over_rounds(run: &Run) -> Vec<Chart> {
-    rounds(run, "Acquire p99", "milliseconds", |row| {
-        let intervals = row.measures.raw.acquire_over_time.as_ref()?;
-        over_intervals(intervals, TAIL, &short(row))
-    })
-}
-
-const TAIL: f64 = 0.99;
-
-/// A quantile in milliseconds, a point in the middle of each interval that has one; `None` where fewer than three have.
-fn over_intervals(intervals: &Intervals, share: f64, label: &str) -> Option<Series> {
-    let mut stretches: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
-    for (index, value) in intervals.quantile(share).into_iter().enumerate() {
-        let at = (index as f64 + 0.5) * intervals.interval_ns as f64 / 1e9;
-        match (value, stretches.last_mut()) {
-            (Some(ns), Some(open)) => open.push((at, ns as f64 / 1e6)),
-            _ => stretches.push(Vec::new()),
-        }
-    }
-    stretches.retain(|stretch| !stretch.is_empty());
-    (stretches.iter().map(Vec::len).sum::<usize>() > 2).then(|| Series {
-        label: label.to_owned(),
-        stretches,
-        marks: true,
-        ..Series::default()
-    })
+    let charts = by_load(run).into_iter().take(CURVES_MAX);
+    let charts = charts.flat_map(|(name, mut rows)| {
+        rows.retain(|row| !cells::is_void(row));
+        let title = format!("Acquire latency by percentile: {name}");
+        let charts = rows.chunks(CURVES_MAX).filter_map(|rows| {
+            let curves: Vec<PercentileCurve> = rows.iter().map(curve).collect();
+            svg::percentiles(&title, &curves)
+        });
+        charts.collect::<Vec<_>>()
+    });
+    charts.collect()
 }
 
 /// A sweep as a curve, with its knee.
 pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
-    let good = |value: &f64| value.is_finite() && *value > 0.0;
-    let levels = || sweep.points.iter().filter(|point| good(&point.level));
-    let points = levels().map(|point| (point.level, point.cycles_per_s.median));
-    let intervals = levels().filter_map(|point| {
-        let (low, high) = point.cycles_per_s.low.zip(point.cycles_per_s.high)?;
-        Some((point.level, low, high))
-    });
-    let series = vec![Series {
-        label: "measured".to_owned(),
-        intervals: intervals.collect(),
-        stretches: vec![points.collect()],
-        marks: true,
-    }];
-    let knee = sweep.knee.iter().filter_map(|knee| knee.bad_per_s);
-    let shades = knee.map(|from| Shade {
-        label: "not kept from here on".to_owned(),
-        from,
-        to: None,
-    });
-    lines(&Lines {
+    let points = sweep
+        .points
+        .iter()
+        .map(|point| (point.level, point.cycles_per_s));
+    svg::sweep(&SweepCurve {
         title: format!("{} on {}", sweep.lock(), sweep.topology),
-        across: format!("{} (logarithmic)", sweep.over),
-        upright: "cycles per second".to_owned(),
-        logarithmic: true,
-        series,
-        shades: shades.collect(),
+        over: sweep.over.clone(),
+        points: points.collect(),
+        knee: sweep.knee.as_ref().and_then(|knee| knee.bad_per_s),
     })
 }
 

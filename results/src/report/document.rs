@@ -48,6 +48,16 @@ impl Phrase {
         Self::new(tone(verdict.state), super::cells::verdict(verdict))
     }
 
+    /// The verdict of a comparison.
+    pub(super) fn comparison(word: &str) -> Self {
+        let tone = match word {
+            "better" => Tone::Kept,
+            "worse" => Tone::Lost,
+            _ => Tone::Plain,
+        };
+        Self::new(tone, word)
+    }
+
     pub(super) fn to(mut self, link: impl Into<String>) -> Self {
         self.link = link.into();
         self
@@ -276,22 +286,26 @@ impl Block {
 
     /// Blocks that are shown in those forms alone.
     pub(super) fn only(forms: &'static [Form], body: Vec<Block>) -> Self {
-        Self::Group(Group {
-            id: String::new(),
-            forms,
-            part: String::new(),
-            body,
-        })
+        Self::Group(Group::new(forms, body))
     }
 
     /// Blocks that a page leaves out to stay small, as its kind says.
     pub(super) fn part(part: impl Into<String>, body: Vec<Block>) -> Self {
         Self::Group(Group {
-            id: String::new(),
-            forms: ALL,
             part: part.into(),
-            body,
+            ..Group::new(ALL, body)
         })
+    }
+}
+
+impl Group {
+    pub(super) fn new(forms: &'static [Form], body: Vec<Block>) -> Self {
+        Self {
+            id: String::new(),
+            forms,
+            part: String::new(),
+            body,
+        }
     }
 }
 

@@ -6,6 +6,13 @@ use itertools::Itertools;
 
 use crate::units;
 
+/// So many curves can be distinguished by colour.
+pub(crate) const COLORS: usize = 6;
+/// The number of a curve's colour. Beyond the sixth the dashes differ.
+pub(crate) fn color(index: usize) -> usize {
+    index % COLORS + 1
+}
+
 /// A growing list of elements.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {

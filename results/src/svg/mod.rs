@@ -6,20 +6,20 @@
 mod axis;
 mod badge;
 mod canvas;
-mod lines;
 mod percentiles;
 mod price;
 mod rows;
 mod sequence;
+mod sweep;
 mod timeline;
 
 pub use badge::badge;
 pub(crate) use canvas::escape;
-pub use lines::{Lines, Series, Shade, lines};
 pub use percentiles::{PercentileCurve, percentiles};
 pub use price::{PricePoint, price};
 pub use rows::{Row, bars, dots};
 pub use sequence::sequence;
+pub use sweep::{SweepCurve, sweep};
 pub use timeline::{TimeAxis, time_axis, timeline};
 
 use itertools::Itertools;

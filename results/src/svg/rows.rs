@@ -13,10 +13,8 @@ pub struct Row<T> {
     pub label: String,
     /// Where it was measured, in smaller letters.
     pub detail: String,
-    /// What is drawn; `None`: there is no figure, and `note` says why.
-    pub of: Option<T>,
-    /// What stands in the place of a figure.
-    pub note: String,
+    /// What is drawn.
+    pub of: T,
 }
 
 /// Where rows begin: left of it are their names.
@@ -24,14 +22,13 @@ const LEFT: f64 = 250.0;
 /// The height of a row.
 const ROW: f64 = 38.0;
 
-/// Draws each row below `top`, by `draw` at its own top, which also says it in words; `note` is where a row without a figure says why. All
-/// of them in a sentence, for those who cannot see the chart.
+/// Draws each row below `top`, by `draw` at its own top, which also says it in words. All of them in a
+/// sentence, for those who cannot see the chart.
 fn each<T>(
     canvas: &mut Canvas,
     top: f64,
-    note: f64,
     rows: &[Row<T>],
-    mut draw: impl FnMut(&mut Canvas, f64, &Row<T>, &T) -> String,
+    mut draw: impl FnMut(&mut Canvas, f64, &Row<T>) -> String,
 ) -> String {
     let mut said = Vec::new();
     for (index, row) in rows.iter().enumerate() {
@@ -44,13 +41,7 @@ fn each<T>(
             let text = canvas::fit(text, LEFT - 16.0);
             canvas.text(class, (LEFT - 12.0, y + below), &text);
         }
-        let words = match &row.of {
-            Some(of) => draw(canvas, y, row, of),
-            None => {
-                canvas.text("c-bad", (note, y + 21.0), &row.note);
-                row.note.clone()
-            }
-        };
+        let words = draw(canvas, y, row);
         said.push(format!("{} {}: {words}", row.label, row.detail));
     }
     said.join("; ")
@@ -60,13 +51,14 @@ fn each<T>(
 pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     const RIGHT: f64 = 110.0;
     let bottom = 8.0 + ROW * rows.len() as f64;
-    let known = rows.iter().filter_map(|row| row.of);
+    let known = rows.iter().map(|row| &row.of);
     let ends = known.flat_map(|bar| [Some(bar.median), bar.high]).flatten();
     let axis = Axis::from_zero(ends, (LEFT, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
     axis.name_below(&mut canvas, bottom, unit);
-    let said = each(&mut canvas, 8.0, LEFT + 8.0, rows, |canvas, y, row, bar| {
+    let said = each(&mut canvas, 8.0, rows, |canvas, y, row| {
+        let bar = &row.of;
         let words = units::figure(bar.median);
         let tip = format!("{} {}: {words} {unit}", row.label, row.detail);
         let mut end = axis.at(bar.median);
@@ -90,7 +82,7 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     const TOP: f64 = 30.0;
     const RIGHT: f64 = 40.0;
     let bottom = TOP + 4.0 + ROW * rows.len() as f64;
-    let known = rows.iter().filter_map(|row| row.of);
+    let known = rows.iter().map(|row| &row.of);
     let values = known.flat_map(|row| [row.p50, row.p90, row.p99]).flatten();
     let axis = Axis::log(values.map(|ns| ns as f64), (LEFT + 10.0, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
@@ -101,27 +93,22 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     axis.draw_below(&mut canvas, TOP, bottom, |ns| {
         units::duration(ns.round() as u64)
     });
-    let said = each(
-        &mut canvas,
-        TOP + 4.0,
-        LEFT + 18.0,
-        rows,
-        |canvas, y, row, of| {
-            let at = |ns: u64| (axis.at(ns as f64), y + 17.0);
-            if let Some((from, to)) = of.p50.zip(of.p99.or(of.p90)) {
-                canvas.line("c-range", at(from), at(to));
+    let said = each(&mut canvas, TOP + 4.0, rows, |canvas, y, row| {
+        let of = &row.of;
+        let at = |ns: u64| (axis.at(ns as f64), y + 17.0);
+        if let Some((from, to)) = of.p50.zip(of.p99.or(of.p90)) {
+            canvas.line("c-range", at(from), at(to));
+        }
+        for (name, ns) in [("p99", of.p99), ("p90", of.p90), ("p50", of.p50)] {
+            if let Some(ns) = ns {
+                let (label, detail) = (&row.label, &row.detail);
+                let tip = format!("{label} {detail}: {name} {}", units::duration(ns));
+                dot(canvas, name, at(ns), &tip);
             }
-            for (name, ns) in [("p99", of.p99), ("p90", of.p90), ("p50", of.p50)] {
-                if let Some(ns) = ns {
-                    let (label, detail) = (&row.label, &row.detail);
-                    let tip = format!("{label} {detail}: {name} {}", units::duration(ns));
-                    dot(canvas, name, at(ns), &tip);
-                }
-            }
-            let time = |ns: Option<u64>| ns.map_or("not known".to_owned(), units::duration);
-            format!("p50 {}, p99 {}", time(of.p50), time(of.p99))
-        },
-    );
+        }
+        let time = |ns: Option<u64>| ns.map_or("not known".to_owned(), units::duration);
+        format!("p50 {}, p99 {}", time(of.p50), time(of.p99))
+    });
     let described = format!("Logarithmic axis. {said}.");
     Chart::new(title, described, bottom + 26.0, canvas)
 }

@@ -7,8 +7,7 @@ use std::fmt::Write;
 use itertools::Itertools;
 
 use super::axis::Axis;
-use super::canvas::{self, Canvas};
-use super::lines::color;
+use super::canvas::{self, Canvas, color};
 use super::{Chart, WIDTH};
 use crate::over_time::OverTime;
 use crate::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
@@ -76,7 +75,9 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let size = (width.max(2.0), bottom - TOP);
         canvas.rect("c-fault", (x, TOP), size, &fault_tip(fault));
     }
-    axis.draw_below(&mut canvas, TOP, bottom, |ns| seconds(ns, data.window));
+    axis.draw_below(&mut canvas, TOP, bottom, |ns| {
+        format!("{} s", (ns / 1e3).round() / 1e6)
+    });
     labels_of_faults(&mut canvas, data.faults, |ns| {
         axis.at(ns.max(from_ns) as f64)
     });
@@ -298,17 +299,4 @@ fn labels_of_faults(canvas: &mut Canvas, faults: &[FaultBar], at: impl Fn(u64) -
         canvas.text("c-muted", (x, TOP - 8.0), &label);
         free = x + label.chars().count() as f64 * canvas::CHARACTER + 16.0;
     }
-}
-
-/// As many decimals as the window needs.
-fn seconds(ns: f64, window: Span) -> String {
-    let length_ns = window.to_ns.saturating_sub(window.from_ns);
-    let decimals = match length_ns {
-        0..5_000_000 => 5,
-        5_000_000..50_000_000 => 4,
-        50_000_000..500_000_000 => 3,
-        500_000_000..5_000_000_000 => 2,
-        _ => 1,
-    };
-    format!("{:.decimals$} s", ns / 1e9)
 }

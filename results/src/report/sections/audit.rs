@@ -3,21 +3,15 @@
 use std::fmt::Display;
 
 use super::scenario::sequence;
-use super::{Block, PAGE, PLAIN, not_applicable, warnings};
+use super::{Block, PAGE, not_applicable, warnings};
 use crate::answer::Tone;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
-use crate::report::document::{ALL, Cell, Fold, Form, Phrase, Row, Section, Table};
+use crate::report::document::{Cell, Form, Phrase, Row, Section, Table};
 use crate::run::Run;
 use crate::units::enclosed;
 
-/// Reasons of one kind and lock are cut at so many characters where there are several locks.
+/// Of several locks each reason is cut at so many characters.
 const WHY_MAX: usize = 420;
-/// What is listed lock by lock where there are several: what is broken has a section of its own.
-const LISTED: [AuditOutcome; 3] = [
-    AuditOutcome::Unknown,
-    AuditOutcome::Inherent,
-    AuditOutcome::NotApplicable,
-];
 
 pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
     let lost = audit.regressions.iter();
@@ -29,7 +23,6 @@ pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
     ));
     blocks.push(Block::only(PAGE, vec![warnings(run)]));
     blocks.extend(audit.subjects.iter().map(conform));
-    let alone = audit.subjects.len() == 1;
     for (subject, number) in audit.subjects.iter().zip(1..) {
         let broken = subject.of(AuditOutcome::Broken);
         let unknown = subject.of(AuditOutcome::Unknown);
@@ -37,8 +30,6 @@ pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
         let unknown = unknown.map(|one| conviction(run, subject, number, one));
         blocks.push(Block::only(&[Form::Markdown], unknown.collect()));
     }
-    let listed = audit.subjects.iter().zip(1..).filter(|_| !alone);
-    blocks.extend(listed.map(|(subject, number)| reasons(subject, number)));
     blocks.push(not_applicable(run));
     blocks
 }
@@ -77,24 +68,23 @@ fn scorecard(audit: &Audit) -> Block {
         let marks = row.iter().zip(1..).map(|(one, number)| match one {
             None => Cell::from(""),
             Some(one) => {
-                let is_there = one.outcome == AuditOutcome::Broken
-                    || (!alone && LISTED.contains(&one.outcome));
-                let link = if is_there {
-                    anchor(number, &one.name)
-                } else {
-                    String::new()
-                };
+                let is_linked = one.outcome == AuditOutcome::Broken;
+                let link = is_linked.then(|| anchor(number, &one.name));
                 Cell {
                     key: (one.outcome as u8).to_string(),
-                    ..mark(one.outcome).to(link).into()
+                    ..mark(one.outcome).to(link.unwrap_or_default()).into()
                 }
             }
         });
         let why = alone.then(|| text(|one| &one.why).into());
-        std::iter::once(name)
-            .chain(marks)
-            .chain(why)
-            .collect::<Row>()
+        let reasons = row.iter().zip(&audit.subjects);
+        let reasons = reasons.filter_map(|(one, subject)| reason(&subject.name, (*one)?));
+        let reasons: Vec<_> = reasons.filter(|_| !alone).collect();
+        let cells = std::iter::once(name).chain(marks).chain(why);
+        Row {
+            behind: (!reasons.is_empty()).then_some(("Why", reasons)),
+            ..cells.collect()
+        }
     });
     let mut table = Table::new("What became of each scenario", heads, usize::MAX, rows);
     table.class = match audit.subjects.len() {
@@ -104,8 +94,26 @@ fn scorecard(audit: &Audit) -> Block {
     let meanings =
         AuditOutcome::ALL.map(|outcome| format!("{}: {}", outcome.mark(), outcome.meaning()));
     let meanings = Block::fold("What the marks mean", vec![Block::list(meanings)]);
-    let body = vec![Block::Table(table), Block::only(PAGE, vec![meanings])];
+    let subjects = audit.subjects.iter().map(|subject| {
+        let library = enclosed(" (", &subject.library, ")");
+        format!("{}{library}: {}", subject.name, subject.score.words())
+    });
+    let body = vec![
+        Block::list(subjects),
+        Block::Table(table),
+        Block::only(PAGE, vec![meanings]),
+    ];
     Block::section("matrix-h", "Scenarios", body)
+}
+
+/// Why something is not known of a lock or does not apply to it; what is broken has a section of its own.
+fn reason(subject: &str, one: &AuditedScenario) -> Option<Vec<Phrase>> {
+    if matches!(one.outcome, AuditOutcome::Kept | AuditOutcome::Broken) {
+        return None;
+    }
+    let why = one.why.char_indices().nth(WHY_MAX);
+    let why = why.map_or(one.why.clone(), |(at, _)| format!("{}…", &one.why[..at]));
+    Some(vec![subject.into(), mark(one.outcome), why.into()])
 }
 
 /// What of a driver does not conform.
@@ -154,59 +162,12 @@ fn conviction(run: &Run, subject: &AuditedSubject, number: usize, one: &AuditedS
         Block::Code("sh", one.commands(&run.run).join("\n")),
     ];
     body.extend(smallest);
-    let title = one.name.clone();
-    let aside = format!("by {}: {}", subject.name, one.outcome.mark());
-    let folded = Block::Fold(Fold {
-        summary: vec![
-            mark(one.outcome),
-            format!("{title} by {}", subject.name).into(),
-        ],
-        open: ALL,
-        body: body.clone(),
-    });
-    let section = Block::Section(Section {
+    let section = Section {
         id,
-        title,
-        aside,
+        title: one.name.clone(),
+        aside: format!("by {}: {}", subject.name, one.outcome.mark()),
         class: "scenario",
         body,
-    });
-    let section = Block::part("section broken", vec![section]);
-    Block::part(
-        "",
-        vec![
-            Block::only(PAGE, vec![section]),
-            Block::only(PLAIN, vec![folded]),
-        ],
-    )
-}
-
-/// Of one of several locks: why scenarios are unknown, inherent or do not apply.
-fn reasons(subject: &AuditedSubject, number: usize) -> Block {
-    let lists = LISTED.into_iter().map(|outcome| {
-        let reasons = subject.of(outcome).map(|one| {
-            let why = one.why.char_indices().nth(WHY_MAX);
-            let why = why.map_or(one.why.clone(), |(at, _)| format!("{}…", &one.why[..at]));
-            let line = vec![Phrase::new(Tone::Detail, one.name.as_str()), why.into()];
-            Block::Group(crate::report::document::Group {
-                id: anchor(number, &one.name),
-                forms: PAGE,
-                part: "reason".to_owned(),
-                body: vec![Block::Paragraph("", line)],
-            })
-        });
-        Block::Fold(Fold {
-            summary: vec![mark(outcome), outcome.meaning().into()],
-            open: if outcome == AuditOutcome::Unknown {
-                ALL
-            } else {
-                &[]
-            },
-            body: reasons.collect(),
-        })
-    });
-    let library = enclosed("; ", &subject.library, "");
-    let mut body = vec![Block::note(format!("{}{library}", subject.score.words()))];
-    body.extend(lists);
-    Block::section(&format!("l{number}-h"), &subject.name, body)
+    };
+    Block::part("section broken", vec![Block::Section(section)])
 }

@@ -3,14 +3,12 @@
 use itertools::Itertools;
 
 use super::{Block, PAGE};
-use crate::answer::Tone;
-use crate::compare::pivot::FIELDS;
 use crate::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
 use crate::measures::Sweep;
 use crate::report::cells;
 use crate::report::charts;
 use crate::report::csv::number;
-use crate::report::document::{self, Cell, Fact, Fold, Form, Head, Phrase, Row, Table};
+use crate::report::document::{self, Cell, Fold, Form, Head, Phrase, Row, Table};
 use crate::report::measures;
 use crate::run::{BenchRow, Comparison, Run};
 use crate::units;
@@ -71,8 +69,6 @@ fn pictures(run: &Run) -> Block {
         of("throughput", "benchmarks", charts::throughput(run)),
         of("latency", "benchmarks", vec![charts::latency(run)]),
         of("percentiles", "curves", charts::percentiles(run)),
-        of("steadiness", "curves", charts::steadiness(run)),
-        of("overtime", "curves", charts::latency_over_rounds(run)),
     ];
     Block::fold(
         "Charts of throughput, latency and percentiles",
@@ -226,11 +222,6 @@ pub(super) fn comparisons(run: &Run) -> Block {
         let least = one
             .detectable
             .map(|ratio| format!("×{}", units::figure(ratio)));
-        let tone = match one.verdict.as_str() {
-            "better" => Tone::Kept,
-            "worse" => Tone::Lost,
-            _ => Tone::Plain,
-        };
         [
             Cell::from(one.b.as_str()).with_small([format!("against {}", one.a)]),
             one.r#where.as_str().into(),
@@ -238,7 +229,7 @@ pub(super) fn comparisons(run: &Run) -> Block {
             cells::ratio(&one.ratio).into(),
             again.into(),
             least.unwrap_or("–".to_owned()).into(),
-            Phrase::new(tone, one.verdict.as_str()).into(),
+            Phrase::comparison(&one.verdict).into(),
         ]
         .into_iter()
         .collect()
@@ -262,41 +253,16 @@ pub(super) fn comparisons(run: &Run) -> Block {
     Block::section("comparisons-h", "Comparisons", body)
 }
 
-/// What all rows were configured with, and in what rows and runs differ. What the run itself is stands elsewhere.
-pub(super) fn settings(run: &Run) -> Block {
-    let values = FIELDS.iter().filter(|field| field.of_rows()).map(|field| {
-        let values = run.rows.iter().map(|row| field.value(run, row));
-        let values = values.filter(|value| !value.is_empty()).unique();
-        (field.name, values.collect_vec())
-    });
-    let facts = |(name, values): (&'static str, Vec<String>)| (name, values.join(", "));
-    let (differing, shared): (Vec<_>, Vec<_>) = values.partition(|(_, values)| values.len() > 1);
-    let of = |title: &str, values: Vec<(&'static str, Vec<String>)>| {
-        let facts: Vec<Fact> = values.into_iter().map(facts).collect();
-        let facts = vec![Block::Facts(facts)];
-        Block::fold(title, facts)
-    };
+/// In which settings joined runs differ; how a row was measured is said of each row.
+pub(super) fn differences(run: &Run) -> Block {
     let rows = run.differences.iter().map(|one| {
-        [&one.field, &one.a, &one.b, &one.run]
-            .map(String::as_str)
-            .into_iter()
-            .collect()
+        let words = [&one.field, &one.a, &one.b, &one.run];
+        words.map(String::as_str).into_iter().collect()
     });
     let heads = ["setting", "in the first", "in the other", "run"];
-    let body = vec![
-        of("In which rows differ", differing),
-        of("The same in all rows", shared),
-        Block::Table(Table::new(
-            "In which the runs differ",
-            heads,
-            usize::MAX,
-            rows,
-        )),
-    ];
-    Block::only(
-        PAGE,
-        vec![Block::section("config-h", "Configuration", body)],
-    )
+    let title = "Settings in which the runs differ";
+    let table = Table::new(title, heads, usize::MAX, rows);
+    Block::section("config-h", title, vec![Block::Table(table)])
 }
 
 #[cfg(test)]

@@ -240,22 +240,14 @@ mod tests {
             );
             assert!(shown.contains("90/s granted") && shown.contains("durability wait:all"));
         }
+        let open = run.scenarios[0].open_loop.as_mut().expect("one");
+        (open.recovered_ns, open.before) = (None, None);
+        assert_eq!(cells(&run)[2..5], ["–", "more than 700 ms", "no recovery"]);
         run.scenarios[0].open_loop = None;
         assert!(
             shown(&run)
                 .iter()
                 .all(|shown| !shown.contains("fault to recovery"))
         );
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_a_figure() {
-        let mut run = run(true);
-        let open = run.scenarios[0].open_loop.as_mut().expect("one");
-        open.recovered_ns = None;
-        open.before = None;
-        let during = open.during.as_mut().expect("callers");
-        (during.p99, during.calls) = (None, 42);
-        assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
     }
 }

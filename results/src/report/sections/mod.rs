@@ -41,7 +41,7 @@ pub(super) fn of(run: &Run) -> Vec<Block> {
     blocks.push(bench::section(run));
     blocks.extend(run.sweeps.iter().enumerate().map(bench::sweep));
     blocks.push(bench::comparisons(run));
-    blocks.push(bench::settings(run));
+    blocks.push(bench::differences(run));
     blocks.push(again(run));
     blocks
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::faults::{recovered, recovery_table};
 use super::{ALL, Block, Fact, PAGE, PLAIN, length};
 use crate::proof::Proof;
-use crate::report::document::{Fold, Form, Group, Phrase, Row, Section, Table};
+use crate::report::document::{Figure, Fold, Form, Group, Phrase, Row, Section, Table};
 use crate::report::{cells, charts};
 use crate::run::{Outcome, Run, ScenarioResult};
 use crate::sequence::Sequence;
@@ -98,11 +98,11 @@ fn steps(id: &str, result: &ScenarioResult) -> Option<Block> {
 /// The steps as a figure.
 pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
     let data = Sequence::of(result)?;
-    let Block::Chart(mut figure) = Block::chart(svg::sequence(&data), id) else {
-        return None;
-    };
-    figure.mermaid = data.mermaid();
-    Some(Block::Chart(figure))
+    Some(Block::Chart(Figure {
+        chart: svg::sequence(&data),
+        id: id.to_owned(),
+        mermaid: data.mermaid(),
+    }))
 }
 
 /// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest proof.

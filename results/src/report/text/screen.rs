@@ -346,10 +346,9 @@ fn inherent(run: &Run) -> Vec<String> {
     let line = |(cause, names): (crate::audit::InherentCause, Vec<&str>)| {
         let named = names.iter().unique().take(REASONS_MAX).join(", ");
         let more = names.iter().unique().count().saturating_sub(REASONS_MAX);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
         printable(&format!(
             "inherent in {}, {}: {named}{more}",
@@ -403,15 +402,12 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
         .skip(REASONS_MAX)
         .map(|(_, names)| names.len())
         .sum();
-    let others = if others > 0 {
-        format!("; {others} for other reasons")
-    } else {
-        String::new()
+    let others = match others {
+        0 => String::new(),
+        others => format!("; {others} for other reasons"),
     };
-    let line = printable(&format!(
-        "not applicable: {total}: {named}{others} (--all-reasons)"
-    ));
-    vec![paint(GREY, &line)]
+    let line = format!("not applicable: {total}: {named}{others} (--all-reasons)");
+    vec![paint(GREY, &printable(&line))]
 }
 
 /// A reason without the name of the lock, which the screen has already.
@@ -506,32 +502,13 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
     lines
 }
 
-/// A row as an item of a list.
+/// A row as an item of a list: `lock-core:fair: on single, workload contended, tasks 16`.
 fn as_list(row: &[String]) -> String {
-    let [
-        lock,
-        on,
-        workload,
-        tasks,
-        rate,
-        low,
-        high,
-        p50,
-        p99,
-        handoff,
-        safe,
-    ] = row
-    else {
-        return row.join("  ");
-    };
-    let range = if low == "-" {
-        String::new()
-    } else {
-        format!(" ({low} to {high})")
-    };
-    format!(
-        "{lock} on {on}, {workload}, {tasks} tasks: {rate} cycles/s{range}, p50 {p50} ms, p99 {p99} ms, hand-off {handoff} ms, {safe}"
-    )
+    let named = ROW_HEADS.iter().zip(row).skip(1);
+    let named = named
+        .map(|(head, word)| format!("{head} {word}"))
+        .join(", ");
+    format!("{}: {named}", row[0])
 }
 
 /// Differences that are shown, and how many are not.

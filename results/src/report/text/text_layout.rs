@@ -6,18 +6,6 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 use crate::answer::Tone;
 use crate::report::cells::printable;
 
-/// Puts `body` below what is there, with an empty line between.
-pub(super) fn section(out: &mut String, body: &str) {
-    if body.is_empty() {
-        return;
-    }
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(body.trim_end());
-    out.push('\n');
-}
-
 /// Columns are at least as wide as their longest word, within reason: names and figures are to be copied.
 const WORD_MAX: usize = 30;
 
