@@ -369,7 +369,8 @@ impl Search {
             };
             next.open = false;
             next.full = true;
-            next.look_at = Instant::now() + self.pause(options.poll_bound);
+            let bound = next.poll_bound(options.poll_bound, self.hold.waited());
+            next.look_at = Instant::now() + self.pause(bound);
         }
         if lock.form.is_shared() && !std::mem::take(&mut front.full) {
             // The one before has left, perhaps without having seen what there is room for.
@@ -433,7 +434,8 @@ impl Search {
             self.hold.stand_in_line(true);
             place.attend();
             let found = self.look().await?;
-            front.look_at = Instant::now() + self.pause(options.poll_bound);
+            let bound = front.poll_bound(options.poll_bound, self.hold.waited());
+            front.look_at = Instant::now() + self.pause(bound);
             lets_go_first = None;
             if matches!(self.last, LastAttempt::Split) {
                 front.rivals = RIVALS;

@@ -195,8 +195,14 @@ impl Client {
     /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were then; the
     /// worst of each server first. Empty where there is nothing to say. Settings that this user may not read are
     /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
-    pub fn concerns(&self) -> &[Concern] {
-        &self.inner.concerns
+    /// A subscription that a server refuses is there as soon as a waiter has wanted it, and as long as it is refused.
+    pub fn concerns(&self) -> Vec<Concern> {
+        let masters = self.inner.routes.iter().flat_map(|route| route.masters());
+        let refused = masters.filter_map(|node| {
+            let (_, found) = node.refusal.lock().clone()?;
+            Some(Concern::messages(&node.label, found))
+        });
+        self.inner.concerns.iter().cloned().chain(refused).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.

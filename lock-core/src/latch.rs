@@ -12,7 +12,7 @@ use crate::lock::Wait;
 use crate::names::Names;
 use crate::servers::{RequestPurpose, backoff, passes};
 use crate::topology::NodeError;
-use crate::waiting::gate::Subscriptions;
+use crate::waiting::gate::{Subscriptions, unheard_pause};
 use crate::waiting::line;
 
 /// Those who wait for latches in one client, by latch.
@@ -223,8 +223,14 @@ impl Latch {
                 within(Some(bound), subscriptions.ready()).await;
                 front.subscriptions = Some(subscriptions);
             } else {
+                let bound = match &front.subscriptions {
+                    Some(subscriptions) if subscriptions.are_refused() => {
+                        unheard_pause(began.elapsed()).min(options.poll_bound)
+                    }
+                    _ => options.poll_bound,
+                };
                 let pause = match failures {
-                    0 => options.poll_bound.mul_f64(rand::random_range(0.75..=1.0)),
+                    0 => bound.mul_f64(rand::random_range(0.75..=1.0)),
                     failures => backoff(failures).min(options.poll_bound),
                 };
                 let look_at = Instant::now() + pause;

@@ -22,7 +22,7 @@ fn kinds(concerns: &[Concern]) -> Vec<ConcernKind> {
 async fn a_server_that_forgets_and_evicts_is_said_to_be_dangerous_at_connect() {
     let server = Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
     let bad = client(&server.url(), Durability::None).await;
-    let concerns = bad.concerns();
+    let concerns = &bad.concerns();
     assert_eq!(
         kinds(concerns),
         [ConcernKind::Eviction, ConcernKind::Forgets],
@@ -67,21 +67,24 @@ async fn replicas_matter_where_durability_does_not_see_to_them() {
         info.contains("master_link_status:up")
     });
     let careless = client(&master.url(), Durability::None).await;
-    assert_eq!(kinds(careless.concerns()), [ConcernKind::UnguardedFailover]);
+    assert_eq!(
+        kinds(&careless.concerns()),
+        [ConcernKind::UnguardedFailover]
+    );
     // Which number is in force is said, unless it was given and nothing else was seen.
     let durable = client(&master.url(), Durability::WaitAll).await;
-    assert_eq!(kinds(durable.concerns()), [ConcernKind::Acknowledgements]);
+    assert_eq!(kinds(&durable.concerns()), [ConcernKind::Acknowledgements]);
     let found = &durable.concerns()[0].found;
     assert!(found.contains("asks for 1, of 1 replicas"), "{found}");
     let told = client(&format!("{}?replicas=1", master.url()), Durability::WaitAll).await;
     assert_eq!(told.concerns(), []);
     let alone = Server::start(&file);
     let alone = client(&alone.url(), Durability::WaitMajority).await;
-    assert_eq!(kinds(alone.concerns()), [ConcernKind::Acknowledgements]);
+    assert_eq!(kinds(&alone.concerns()), [ConcernKind::Acknowledgements]);
     assert_eq!(alone.concerns()[0].severity, Severity::Danger);
     master.ok(&["CONFIG", "SET", "min-replicas-to-write", "2"]);
     let refused = client(&master.url(), Durability::None).await;
-    assert_eq!(kinds(refused.concerns()), [ConcernKind::TooFewReplicas]);
+    assert_eq!(kinds(&refused.concerns()), [ConcernKind::TooFewReplicas]);
     let astray = client(&replica.url(), Durability::None).await;
     assert_eq!(astray.concerns()[0].kind, ConcernKind::Replica);
 }
@@ -95,7 +98,7 @@ async fn a_refused_question_is_unknown_and_no_error() {
     ]);
     let url = format!("redis://app:s3cret@127.0.0.1:{}", server.port);
     let client = client(&url, Durability::None).await;
-    assert_eq!(kinds(client.concerns()), [ConcernKind::Unread]);
+    assert_eq!(kinds(&client.concerns()), [ConcernKind::Unread]);
     let found = &client.concerns()[0].found;
     assert!(found.contains("maxmemory-policy"), "{found}");
 }

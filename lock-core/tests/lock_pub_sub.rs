@@ -3,10 +3,16 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, PubSub, Released, Wait, slot};
+use lock_core::diagnostics::{Concern, ConcernKind};
+use lock_core::{
+    Acquire, Client, ClientOptions, Durability, Kind, Lease, Lock, PubSub, Released, Wait, slot,
+};
 use support::{PATIENCE, Server, cluster::Cluster};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "redisson_lock__channel:{n}";
@@ -202,4 +208,195 @@ async fn a_url_chooses_the_way_and_options_come_first() {
         })
         .await;
     }
+}
+
+/// A proxy that ends a connection at its first subscription, without a word.
+async fn without_subscriptions(server: SocketAddr) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(server).await?;
+                let (mut asked, mut answered) = ([0; 4096], [0; 4096]);
+                loop {
+                    tokio::select! {
+                        read = client.read(&mut asked) => match read? {
+                            0 => break,
+                            read if asked[..read].windows(9).any(|word| word == b"SUBSCRIBE") => break,
+                            read => server.write_all(&asked[..read]).await?,
+                        },
+                        read = server.read(&mut answered) => match read? {
+                            0 => break,
+                            read => client.write_all(&answered[..read]).await?,
+                        },
+                    }
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// What keeps messages from a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deafness {
+    NoChannels,
+    NoCommand,
+    ProxyThatHangsUp,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
+    for deafness in [
+        Deafness::NoChannels,
+        Deafness::NoCommand,
+        Deafness::ProxyThatHangsUp,
+    ] {
+        let arguments: &[&str] = match deafness {
+            Deafness::NoCommand => &[
+                "--rename-command",
+                "SUBSCRIBE",
+                "",
+                "--rename-command",
+                "PSUBSCRIBE",
+                "",
+            ],
+            _ => &[],
+        };
+        let server = Server::start(arguments);
+        let rules = [
+            "on",
+            ">secret",
+            "~*",
+            "+@all",
+            if deafness == Deafness::NoChannels {
+                "resetchannels"
+            } else {
+                "&*"
+            },
+        ];
+        server.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
+        let address = match deafness {
+            Deafness::ProxyThatHangsUp => {
+                let proxy = without_subscriptions(server.address()).await;
+                proxy.expect("a port")
+            }
+            _ => server.address(),
+        };
+        let options = ClientOptions::default().poll_bound(MINUTE);
+        let target = format!("redis://app:secret@{address}");
+        let target = target.parse().expect("a good URL");
+        let client = Client::connect(&target, options).await.expect("it answers");
+        let says = |concerns: &[Concern]| {
+            let of_kind = |concern: &&Concern| concern.kind == ConcernKind::Messages;
+            let said = concerns.iter().find(of_kind);
+            said.map(|concern| concern.found.clone())
+        };
+        assert_eq!(says(&client.concerns()), None, "{deafness:?}");
+        for kind in [Kind::Plain, Kind::Reentrant, Kind::Fair, Kind::Queued] {
+            let name = format!("{{n}}{kind}");
+            let lock = client.lock(kind, &name).expect("a good name");
+            let guard = lock.acquire_with(how()).await.expect("free");
+            let waits = tokio::spawn(async move { lock.acquire_with(how()).await });
+            // Until then it waits as somebody who is told.
+            let until = std::time::Instant::now() + PATIENCE;
+            while says(&client.concerns()).is_none() {
+                assert!(std::time::Instant::now() < until, "{kind}, {deafness:?}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // By another client, since one tells its own waiters without a message.
+            let released = server.call(&["DEL", &name]);
+            assert_eq!(released, "1", "{kind}");
+            let entered = tokio::time::timeout(PATIENCE, waits).await;
+            let entered = entered.unwrap_or_else(|_| panic!("{kind} waits on, {deafness:?}"));
+            let entered = entered.expect("no panic").expect("free");
+            entered.release().await.expect("held");
+            drop(guard);
+        }
+        let latch = client.latch("latch").expect("a good name");
+        assert!(latch.try_set_count(1).await.expect("answered"));
+        let waits = tokio::spawn({
+            let latch = latch.clone();
+            async move { latch.wait().await }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.ok(&["DEL", "latch"]);
+        let open = tokio::time::timeout(PATIENCE, waits).await;
+        open.expect("it looks")
+            .expect("no panic")
+            .expect("answered");
+        let found = says(&client.concerns()).expect("said");
+        assert!(found.contains("SUBSCRIBE redisson_"), "{found}");
+        let surveyed = client.survey().await;
+        let surveyed = surveyed[0].concerns(Durability::None);
+        assert!(says(&surveyed).is_some(), "{deafness:?}");
+        client.close().await;
+    }
+}
+
+/// A right that is given later is used, and its want no concern any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forbidden_channel_takes_no_other_along_and_is_heard_once_it_is_allowed() {
+    let server = Server::start(&[]);
+    let rules = [
+        "on",
+        ">secret",
+        "~*",
+        "+@all",
+        "resetchannels",
+        "&*{allowed*",
+    ];
+    server.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
+    let target = url.parse().expect("a good URL");
+    let options = ClientOptions::default().poll_bound(MINUTE);
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let holder = lock(&server.url(), PubSub::Auto, Kind::Reentrant).await;
+    let held = holder.acquire_with(how()).await.expect("free");
+    let forbidden = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let forbidden = tokio::spawn(async move { forbidden.acquire_with(how()).await });
+    let mut waiting = Vec::new();
+    for number in 0..8 {
+        let name = format!("allowed{number}");
+        server.ok(&["HSET", &name, "somebody", "1"]);
+        let lock = client.lock(Kind::Reentrant, &name).expect("a good name");
+        waiting.push(tokio::spawn(async move { lock.acquire_with(how()).await }));
+    }
+    for (number, waits) in waiting.into_iter().enumerate() {
+        let name = format!("allowed{number}");
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| {
+            answer.ends_with('1')
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.ok(&["DEL", &name]);
+        server.ok(&["PUBLISH", &channel, "0"]);
+        let entered = tokio::time::timeout(PATIENCE, waits).await;
+        drop(
+            entered
+                .expect("a message")
+                .expect("no panic")
+                .expect("free"),
+        );
+    }
+    assert_eq!(
+        client.concerns().last().map(|last| last.kind),
+        Some(ConcernKind::Messages)
+    );
+    server.ok(&["ACL", "SETUSER", "app", "&*"]);
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
+        answer.ends_with('1')
+    });
+    held.release().await.expect("held");
+    let entered = tokio::time::timeout(PATIENCE, forbidden).await;
+    drop(
+        entered
+            .expect("a message")
+            .expect("no panic")
+            .expect("free"),
+    );
+    let of_kind = |concern: &Concern| concern.kind == ConcernKind::Messages;
+    assert!(!client.concerns().iter().any(of_kind));
 }

@@ -426,12 +426,19 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_busy_while_a_client_connects_is_waited_for() {
     let server = Server::start(&["--lua-time-limit", "20"]);
+    waits_while_busy(&server, format!("{}/1", server.url())).await;
+    let cluster = Cluster::start(1, false);
+    let server = &cluster.nodes[0];
+    server.ok(&["CONFIG", "SET", "lua-time-limit", "20"]);
+    waits_while_busy(server, cluster.url()).await;
+}
+
+async fn waits_while_busy(server: &Server, url: String) {
     let address = server.address();
     let script = std::thread::spawn(move || {
         redis_call(address)(&["EVAL", "while true do end", "0"]);
     });
     server.wait_for(&["PING"], |answer| answer.starts_with("-BUSY"));
-    let url = format!("{}/1", server.url());
     let connecting = tokio::spawn(async move {
         let options = ClientOptions::default().connect_timeout(PATIENCE);
         Client::connect(&url.parse().expect("a good URL"), options).await

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lock_core::diagnostics::ConcernKind;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
     Target, TopologyKind, Wait,
@@ -103,6 +104,11 @@ async fn hold_and_run(
         acquired = acquire(&lock, options, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
     };
+    for concern in client.concerns() {
+        if concern.kind == ConcernKind::Messages {
+            terminal.note(&concern.to_string());
+        }
+    }
     let guard = match acquired {
         Ok(guard) => guard,
         Err(error) => return not_acquired(options, kind, &error, terminal),

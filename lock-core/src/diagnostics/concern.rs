@@ -38,6 +38,8 @@ named! {
         Replica = "replica",
         /// The loss of one shard stops the locks of all.
         FullCoverage = "full-coverage",
+        /// Waiters are told nothing, since a subscription was refused.
+        Messages = "messages",
         /// A setting could not be read.
         Unread = "unread",
         /// The server did not answer.
@@ -61,6 +63,21 @@ pub struct Concern {
     pub why: &'static str,
     /// What to do about it.
     pub remedy: &'static str,
+}
+
+impl Concern {
+    /// Of a server that refuses subscriptions, as `found` says.
+    pub(crate) fn messages(node: &str, found: String) -> Self {
+        Concern {
+            kind: ConcernKind::Messages,
+            severity: Severity::Caution,
+            node: node.to_owned(),
+            found,
+            why: "nobody is told when a lock is given back: a waiter asks by itself, after 10 ms at first and then after a quarter of the time that it has waited, \
+                  with the default poll bound of 1 s in the end, so that a hand-off takes up to that instead of some 0.1 ms",
+            remedy: "allow the channels (ACL SETUSER USER +subscribe +psubscribe +ssubscribe +publish +spublish &*redisson_*), or connect past the proxy that refuses them",
+        }
+    }
 }
 
 impl fmt::Display for Concern {
@@ -93,6 +110,8 @@ pub struct ServerReport {
     pub clustered: bool,
     /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name.
     pub settings: BTreeMap<String, String>,
+    /// The subscription that it refused, and what it said, if so.
+    pub refused_messages: Option<String>,
     /// Why it said nothing at all, if so.
     pub silence: Option<String>,
 }
@@ -124,6 +143,9 @@ impl ServerReport {
             );
             return concerns.all;
         }
+        let refused = self.refused_messages.clone();
+        let refused = refused.map(|found| Concern::messages(&self.node, found));
+        concerns.all.extend(refused);
         self.role(&mut concerns);
         self.memory(&mut concerns);
         self.persistence(&mut concerns);

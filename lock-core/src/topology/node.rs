@@ -41,6 +41,8 @@ pub(crate) struct Node {
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
     pub(super) commands: Commands,
+    /// The last subscription that it refused, and what it said.
+    pub(crate) refusal: Mutex<Option<(String, String)>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
     scripts: Mutex<Vec<&'static Script>>,
 }
@@ -58,6 +60,7 @@ impl Node {
             sightings: Mutex::default(),
             has_disk: Flag::default(),
             commands: Commands::new(),
+            refusal: Mutex::default(),
             scripts: Mutex::default(),
         })
     }

@@ -8,6 +8,9 @@ use super::{info_field, replicas};
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::ServerReport;
 
+/// A lock's, of a name that nobody has.
+const CHANNEL: &str = "redisson_lock__channel:{locklab-survey}";
+
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
 pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
     let lease = node.current(Purpose::Command)?;
@@ -17,9 +20,37 @@ pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<Serv
 
 pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
     match node.dialled(Purpose::Command, deadline).await {
-        Ok(lease) => ask(node, &lease, deadline).await,
+        Ok(lease) => {
+            let (report, refused) =
+                tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
+            ServerReport {
+                refused_messages: refused.filter(|_| report.silence.is_none()),
+                ..report
+            }
+        }
         Err(error) => silent(node, error.message),
     }
+}
+
+/// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is acknowledged.
+async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
+    let asked = async {
+        let dialled = node.dialer.dial_for_subscriptions(&node.endpoint).await;
+        let mut connection = dialled.map_err(|error| error.message)?;
+        let command = redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command();
+        let written = connection.write(&command).await;
+        written.map_err(|error| error.to_string())?;
+        match connection.next().await {
+            Ok(Value::ServerError(error)) => Err(error.to_string()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let answer = timeout_at(deadline, asked).await;
+    let why = answer
+        .unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        .err()?;
+    Some(format!("SUBSCRIBE {CHANNEL}: {why}"))
 }
 
 async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport {

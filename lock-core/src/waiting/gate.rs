@@ -32,6 +32,23 @@ pub(crate) struct GateFront {
     pub(crate) rivals: u32,
 }
 
+impl GateFront {
+    /// The longest time between two looks: while nothing can be heard, `unheard_pause`.
+    pub(crate) fn poll_bound(&self, bound: Duration, waited: Duration) -> Duration {
+        match &self.subscriptions {
+            Some(subscriptions) if subscriptions.are_refused() => bound.min(unheard_pause(waited)),
+            _ => bound,
+        }
+    }
+}
+
+/// When who is told nothing, and has waited for so long, looks again: few looks are made, and none is late by more than a quarter of the
+/// whole wait.
+pub(crate) fn unheard_pause(waited: Duration) -> Duration {
+    const LEAST: Duration = Duration::from_millis(10);
+    (waited / 4).max(LEAST)
+}
+
 /// For so long after a vote was split, by grants: a split costs ten times what the pause does.
 pub(crate) const RIVALS: u32 = 250;
 
@@ -117,11 +134,17 @@ impl Subscriptions {
         }
     }
 
-    /// Completes when enough servers have acknowledged the subscription.
+    /// Completes when enough servers have acknowledged the subscription, or refused it.
     pub(crate) async fn ready(&mut self) {
         let all = self.subscriptions.iter_mut();
         let all: FuturesUnordered<_> = all.map(|one| one.ready()).collect();
         let _: Vec<()> = all.take(self.enough).collect().await;
+    }
+
+    /// Whether too few servers let this client listen.
+    pub(crate) fn are_refused(&self) -> bool {
+        let refused = self.subscriptions.iter().filter(|one| one.is_refused());
+        self.subscriptions.len() - refused.count() < self.enough
     }
 
     /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was looked at is no hint.

@@ -19,6 +19,7 @@ use crate::kind::{
 use crate::lock::LockInner;
 use crate::sync::Mutex;
 use crate::topology::{NodeError, ServerReply, Subscription, Tune};
+use crate::waiting::gate::unheard_pause;
 
 /// From one heartbeat to the next; three of them make a client count as dead when they are missed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -405,7 +406,7 @@ impl WaitQueue {
                 ready = heard(&mut subscription) => {
                     self.state.lock().subscribed = ready;
                     // What was said before the subscription, nobody has heard.
-                    if ready {
+                    if ready || is_refused(&subscription) {
                         heartbeat_at = Instant::now();
                     }
                 }
@@ -415,6 +416,11 @@ impl WaitQueue {
                         None => HEARTBEAT / 10,
                     };
                     heartbeat_at = Instant::now() + pause;
+                    if is_refused(&subscription)
+                        && let Some((_, first)) = self.state.lock().first()
+                    {
+                        heartbeat_at = heartbeat_at.min(Instant::now() + unheard_pause(first.hold.waited()));
+                    }
                 }
                 () = sleep_until(wake) => {
                     if !waits {
@@ -622,6 +628,10 @@ async fn heard(subscription: &mut Option<Subscription>) -> bool {
         }
         None => std::future::pending().await,
     }
+}
+
+fn is_refused(subscription: &Option<Subscription>) -> bool {
+    subscription.as_ref().is_some_and(Subscription::is_refused)
 }
 
 /// When to claim a hold that was given for `lease` only: soon, but not so soon that short work pays for it.

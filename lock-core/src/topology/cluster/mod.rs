@@ -20,6 +20,7 @@ use super::slot::{SLOTS, slot};
 use super::{NodeError, Request, Route};
 use crate::PubSub;
 use crate::clock::{Instant, timeout_at};
+use crate::servers::{RequestPurpose, passes};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::{Endpoint, addresses};
 
@@ -45,8 +46,12 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Self, NodeError> {
         let state = State::new(seeds, dialer);
-        if timeout_at(deadline, state.refresh()).await.is_err() || state.masters().is_empty() {
-            return Err(state.unreached());
+        // What passes by itself, a script that runs or a file that is read, is waited for.
+        while timeout_at(deadline, state.refresh()).await.is_err() || state.masters().is_empty() {
+            let why = state.unreached();
+            if Instant::now() >= deadline || !is_passing(why.code.as_deref()) {
+                return Err(NodeError { code: None, ..why });
+            }
         }
         let way = match way {
             PubSub::Auto | PubSub::Both => {
@@ -72,6 +77,7 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
             continue;
         };
         match timeout_at(deadline, lease.conn.command(&probe)).await {
+            Ok(Ok(redis::Value::ServerError(error))) if is_passing(Some(error.code())) => continue,
             Ok(Ok(answer)) => return !matches!(answer, redis::Value::ServerError(_)),
             Ok(Err(_)) | Err(_) => continue,
         }
@@ -79,8 +85,17 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
     false
 }
 
+/// Whether a server's word is about a state that ends by itself.
+fn is_passing(code: Option<&str>) -> bool {
+    let refusal = code.map(|code| NodeError {
+        code: Some(code.to_owned()),
+        ..NodeError::local("")
+    });
+    refusal.is_some_and(|refusal| passes(&refusal, RequestPurpose::Answer))
+}
+
 /// Why answers make no map: as the server says, or because nothing has slots.
-fn refusal(answers: &[redis::Value]) -> String {
+fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
     match answers.first() {
         Some(redis::Value::ServerError(error)) => {
             let details = error.details().unwrap_or_default();
@@ -88,9 +103,10 @@ fn refusal(answers: &[redis::Value]) -> String {
                 true => "; a single server's URL begins with redis://",
                 false => "",
             };
-            format!("{} {details}{remedy}", error.code())
+            let text = format!("{} {details}{remedy}", error.code());
+            (Some(error.code().to_owned()), text)
         }
-        _ => "no master has any".to_owned(),
+        _ => (None, "no master has any".to_owned()),
     }
 }
 
@@ -157,7 +173,7 @@ struct State {
     members: Mutex<Members>,
     refresh: Refresh,
     /// Why the last look at the map found none.
-    why_none: Mutex<Option<String>>,
+    why_none: Mutex<Option<NodeError>>,
     turns: AtomicUsize,
     version: watch::Sender<u64>,
     closed: Flag,
@@ -276,27 +292,27 @@ impl State {
     }
 
     /// What a node says of the map, or why it says nothing.
-    async fn ask(&self, node: &Arc<Node>) -> Result<View, String> {
+    async fn ask(&self, node: &Arc<Node>) -> Result<View, NodeError> {
         let deadline = Instant::now() + self.dialer.connect_timeout;
         let lease = node.dialled(Purpose::Command, deadline).await;
-        let lease = lease.map_err(|error| error.message)?;
+        let lease = lease.map_err(|error| NodeError::at(node, error.code, error.message))?;
         let mut pipe = redis::pipe();
         for question in ["SLOTS", "INFO", "NODES"] {
             pipe.cmd("CLUSTER").arg(question);
         }
         let limit = self.dialer.response_timeout;
-        let why = match timeout(limit, lease.conn.pipeline(&pipe, 3)).await {
+        let (code, why) = match timeout(limit, lease.conn.pipeline(&pipe, 3)).await {
             Ok(Ok(answers)) => match View::read(&answers, &node.endpoint) {
                 Some(view) => return Ok(view),
                 None => refusal(&answers),
             },
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => (None, error.to_string()),
             Err(_) => {
                 lease.conn.suspect(limit);
-                format!("no answer within {limit:?}")
+                (None, format!("no answer within {limit:?}"))
             }
         };
-        Err(format!("{}: {why}", node.label))
+        Err(NodeError::at(node, code, format!("{}: {why}", node.label)))
     }
 
     /// Goes by a view from now on. `by_majority`: more than half of the nodes that were asked know its configuration.
@@ -350,11 +366,16 @@ impl State {
     fn unreached(&self) -> NodeError {
         let why = self.why_none.lock().take().unwrap_or_else(|| {
             let limit = self.dialer.connect_timeout;
-            format!("{} within {limit:?}", self.label())
+            NodeError::local(format!("{} within {limit:?}", self.label()))
         });
-        NodeError::local(format!(
-            "no node of the cluster answered CLUSTER SLOTS with its slots: {why}"
-        ))
+        NodeError {
+            node: None,
+            message: format!(
+                "no node of the cluster answered CLUSTER SLOTS with its slots: {}",
+                why.message
+            ),
+            ..why
+        }
     }
 
     fn label(&self) -> String {

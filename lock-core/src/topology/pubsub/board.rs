@@ -10,12 +10,15 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::channel::Channel;
 use super::feed::{Feed, FeedOrder};
 use super::{ChannelRouter, Order, Registry};
+use crate::clock::Instant;
 use crate::target::Endpoint;
 
 /// For how long a channel without waiters stays subscribed: the next waiter mostly comes soon.
 const LINGER: Duration = Duration::from_millis(500);
 /// How often idle channels are swept and homeless ones are placed again.
 const TICK: Duration = Duration::from_millis(100);
+/// Before a subscription that was refused is asked for again: somebody may have given the right meanwhile.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Knows where each channel is subscribed.
 pub(super) struct Board {
@@ -23,6 +26,8 @@ pub(super) struct Board {
     sharded: bool,
     registry: Registry,
     homes: HashMap<String, Endpoint>,
+    /// Until when channels are left without a home.
+    refused: HashMap<String, Instant>,
     feeds: HashMap<Endpoint, (u64, UnboundedSender<FeedOrder>)>,
     /// Feeds started so far; the last one's number.
     started: u64,
@@ -37,6 +42,7 @@ impl Board {
             sharded,
             registry,
             homes: HashMap::new(),
+            refused: HashMap::new(),
             feeds: HashMap::new(),
             started: 0,
             back: None,
@@ -70,6 +76,11 @@ impl Board {
                 self.homes.remove(&channel.name);
                 // The next tick, or the change of topology that this brings about, places it.
                 self.places.misplaced();
+            }
+            Order::Refused(channel) => {
+                self.homes.remove(&channel.name);
+                let until = Instant::now() + REFUSED_PAUSE;
+                self.refused.insert(channel.name.clone(), until);
             }
             Order::Lost => self.places.misplaced(),
         }
@@ -142,10 +153,13 @@ impl Board {
         for name in idle {
             self.evict(&name);
         }
+        let now = Instant::now();
+        self.refused.retain(|_, until| *until > now);
         let homeless: Vec<_> = self
             .channels()
             .into_iter()
             .filter(|channel| self.home_of(channel).is_none())
+            .filter(|channel| !self.refused.contains_key(&channel.name))
             .collect();
         for channel in homeless {
             self.place(&channel);

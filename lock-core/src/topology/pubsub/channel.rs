@@ -14,17 +14,26 @@ pub(crate) struct ReceivedMessages {
     pub(crate) at: Option<Instant>,
 }
 
+/// What the server has said to the subscription that this client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SubscriptionStatus {
+    Pending,
+    Acknowledged,
+    /// It is asked again, but nobody waits for that.
+    Refused,
+}
+
 pub(super) struct Channel {
     pub(super) name: String,
     pub(super) pattern: bool,
     pub(super) slot: u16,
-    /// The feed that has the channel; changed and compared under the lock of `acknowledged`.
+    /// The feed that has the channel; changed and compared under the lock of `status`.
     home: AtomicU64,
     waiters: AtomicUsize,
     idle_since: Mutex<Instant>,
     hints: watch::Sender<u64>,
     heard: Mutex<ReceivedMessages>,
-    acknowledged: watch::Sender<bool>,
+    status: watch::Sender<SubscriptionStatus>,
     reader: Mutex<Option<Reader>>,
 }
 
@@ -40,7 +49,7 @@ impl Channel {
             idle_since: Mutex::new(Instant::now()),
             hints: watch::Sender::new(0),
             heard: Mutex::new(ReceivedMessages::default()),
-            acknowledged: watch::Sender::new(false),
+            status: watch::Sender::new(SubscriptionStatus::Pending),
             reader: Mutex::new(None),
         }
     }
@@ -48,28 +57,35 @@ impl Channel {
     /// From now on only this feed may say how the subscription stands; a feed that the channel has left may still be
     /// busy with its end.
     pub(super) fn settle(&self, feed: u64) {
-        let was = self.acknowledged.send_if_modified(|acknowledged| {
+        self.status.send_if_modified(|status| {
             self.home.store(feed, Ordering::Release);
-            std::mem::replace(acknowledged, false)
+            let was = *status == SubscriptionStatus::Acknowledged;
+            if was {
+                *status = SubscriptionStatus::Pending;
+                self.hint();
+            }
+            was
         });
-        if was {
-            self.hint();
-        }
     }
 
     pub(super) fn acknowledged(&self, feed: u64) {
-        self.set(feed, true);
+        self.set(feed, SubscriptionStatus::Acknowledged);
     }
 
     /// The subscription is gone; messages may have been missed.
     pub(super) fn lost(&self, feed: u64) {
-        self.set(feed, false);
+        self.set(feed, SubscriptionStatus::Pending);
     }
 
-    fn set(&self, feed: u64, to: bool) {
-        self.acknowledged.send_if_modified(|acknowledged| {
+    /// The server does not let this client listen: who waits is told nothing, and looks by itself.
+    pub(super) fn refused(&self, feed: u64) {
+        self.set(feed, SubscriptionStatus::Refused);
+    }
+
+    fn set(&self, feed: u64, to: SubscriptionStatus) {
+        self.status.send_if_modified(|status| {
             let ours = self.home.load(Ordering::Acquire) == feed;
-            ours && std::mem::replace(acknowledged, to) != to
+            ours && std::mem::replace(status, to) != to
         });
         self.hint();
     }
@@ -109,7 +125,7 @@ impl Channel {
 pub(crate) struct Waiter {
     channel: Arc<Channel>,
     hints: watch::Receiver<u64>,
-    acknowledged: watch::Receiver<bool>,
+    status: watch::Receiver<SubscriptionStatus>,
 }
 
 impl Waiter {
@@ -117,7 +133,7 @@ impl Waiter {
         channel.waiters.fetch_add(1, Ordering::AcqRel);
         Waiter {
             hints: channel.hints.subscribe(),
-            acknowledged: channel.acknowledged.subscribe(),
+            status: channel.status.subscribe(),
             channel,
         }
     }
@@ -125,10 +141,8 @@ impl Waiter {
     /// See [`Subscription`](crate::topology::Subscription).
     pub(crate) async fn ready(&mut self) {
         // The sender lives in the channel that this waiter holds, so waiting cannot fail.
-        let _ = self
-            .acknowledged
-            .wait_for(|acknowledged| *acknowledged)
-            .await;
+        let settled = |status: &SubscriptionStatus| *status != SubscriptionStatus::Pending;
+        let _ = self.status.wait_for(settled).await;
         // A waiter that is ready looks at the lock next; the acknowledgement need not send it there twice.
         self.hints.mark_unchanged();
     }
@@ -138,7 +152,11 @@ impl Waiter {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        *self.acknowledged.borrow()
+        *self.status.borrow() == SubscriptionStatus::Acknowledged
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        *self.status.borrow() == SubscriptionStatus::Refused
     }
 
     pub(crate) fn read(&mut self, reader: Reader) {

@@ -1,5 +1,6 @@
 //! One node's pub/sub connection: acknowledgements and messages, and a new dial whenever it is lost.
-use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
+use std::collections::{HashMap, VecDeque};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -7,12 +8,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Order, Subscriber, channel::Channel};
 use crate::clock::Instant;
-use crate::topology::{Message, dial::Dialer, node::Node};
+use crate::servers::{RequestPurpose, passes};
+use crate::topology::{Message, NodeError, dial::Dialer, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause before the node is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// A server that ends so many connections in a row at their first subscription refuses it: proxies do without a word.
+const SILENT_REFUSALS: u32 = 3;
 
 pub(super) enum FeedOrder {
     Add(Arc<Channel>),
@@ -38,6 +42,10 @@ struct Live {
     connection: Subscriber,
     /// What is to be written next.
     commands: Pipeline,
+    /// What was asked and not answered, in the order in which a server answers: the channel, nothing for PING.
+    asked: VecDeque<Option<String>>,
+    /// A subscription was acknowledged or refused.
+    answered: bool,
     /// Since when something is expected and nothing was heard.
     expecting: Option<Instant>,
     heard: Instant,
@@ -62,6 +70,7 @@ impl Feed {
     /// Runs until the board lets go of it.
     pub(super) async fn run(mut self, mut orders: UnboundedReceiver<FeedOrder>) {
         let mut pause = BACK_OFF.0;
+        let mut silent_ends = 0;
         loop {
             let dialled = {
                 let node = self.node.clone();
@@ -71,9 +80,19 @@ impl Feed {
             match dialled {
                 None => return,
                 Some(Ok(connection)) => {
-                    pause = BACK_OFF.0;
-                    if self.serve(connection, &mut orders).await {
+                    let Some(answered) = self.serve(connection, &mut orders).await else {
                         return;
+                    };
+                    if answered || self.members.is_empty() {
+                        pause = BACK_OFF.0;
+                        silent_ends = 0;
+                    } else {
+                        silent_ends += 1;
+                    }
+                    if silent_ends >= SILENT_REFUSALS {
+                        for Member { channel, .. } in self.members.values() {
+                            self.refuse(channel, "the connection was ended without an answer");
+                        }
                     }
                 }
                 Some(Err(_)) => {}
@@ -111,15 +130,17 @@ impl Feed {
         }
     }
 
-    /// Serves one connection to its end. True if the board let go of the feed.
+    /// Serves one connection to its end: whether a subscription was answered on it; `None` if the board let go of the feed.
     async fn serve(
         &mut self,
         connection: Subscriber,
         orders: &mut UnboundedReceiver<FeedOrder>,
-    ) -> bool {
+    ) -> Option<bool> {
         let mut live = Live {
             connection,
             commands: Pipeline::new(),
+            asked: VecDeque::new(),
+            answered: false,
             expecting: None,
             heard: Instant::now(),
         };
@@ -144,7 +165,7 @@ impl Feed {
             }
             tokio::select! {
                 order = orders.recv() => match order {
-                    None => return true,
+                    None => return None,
                     Some(FeedOrder::Add(channel)) => {
                         let asked = Arc::clone(&channel);
                         let name = channel.name.clone();
@@ -164,9 +185,21 @@ impl Feed {
                     live.heard = Instant::now();
                     live.expecting = None;
                     match value {
-                        Value::Array(parts) => self.take(&parts),
-                        Value::ServerError(_) => self.refused(),
-                        _ => {}
+                        Value::Array(parts) => {
+                            live.note(&parts);
+                            self.take(&parts);
+                        }
+                        // Which command it answers is not said, but the order of answers is that of commands.
+                        Value::ServerError(error) => {
+                            live.answered = true;
+                            if let Some(Some(name)) = live.asked.pop_front() {
+                                let code = Some(error.code().to_owned());
+                                let refusal = NodeError { code, ..NodeError::local(error.to_string()) };
+                                self.refused(&name, &refusal);
+                            }
+                        }
+                        // PONG, before anything is subscribed.
+                        _ => drop(live.asked.pop_front()),
                     }
                 }
                 _ = tick.tick() => {
@@ -182,7 +215,7 @@ impl Feed {
         for member in self.members.values() {
             member.channel.lost(self.id);
         }
-        false
+        Some(live.answered)
     }
 
     /// Subscribes or ends a subscription; its acknowledgement comes later.
@@ -238,6 +271,8 @@ impl Feed {
                 member.pending = member.pending.saturating_sub(1);
                 if member.pending == 0 {
                     member.channel.acknowledged(self.id);
+                    let mut refusal = self.node.refusal.lock();
+                    refusal.take_if(|(channel, _)| channel == name);
                 }
             }
             // Not asked for by us, who forget a channel before leaving it: its slot has moved away.
@@ -251,20 +286,51 @@ impl Feed {
         }
     }
 
-    /// Some subscription was refused (the slot is elsewhere, the server is loading); which one is not known.
-    fn refused(&mut self) {
-        let refused = self.members.extract_if(|_, member| member.pending > 0);
-        for (_, member) in refused {
-            member.channel.lost(self.id);
-            let _ = self.board.send(Order::Again(member.channel));
+    /// The slot of the channel is elsewhere, the server is loading; or this user, or this server, has no such subscriptions.
+    fn refused(&mut self, name: &str, why: &NodeError) {
+        let Some(Member { channel, .. }) = self.members.remove(name) else {
+            return;
+        };
+        if passes(why, RequestPurpose::Answer) {
+            channel.lost(self.id);
+            let _ = self.board.send(Order::Again(channel));
+        } else {
+            self.refuse(&channel, &why.message);
+            let _ = self.board.send(Order::Refused(channel));
         }
+    }
+
+    fn refuse(&self, channel: &Channel, why: &str) {
+        let verb = self.verb(channel, true);
+        let found = format!("{verb} {}: {why}", channel.name);
+        *self.node.refusal.lock() = Some((channel.name.clone(), found));
+        channel.refused(self.id);
     }
 }
 
 impl Live {
+    /// An answer to what was asked first, or a message, or an end that nobody asked for.
+    fn note(&mut self, parts: &[Value]) {
+        let [Value::BulkString(kind), Value::BulkString(name), ..] = parts else {
+            return;
+        };
+        let is_ack = kind.ends_with(b"subscribe");
+        self.answered |= is_ack;
+        let name = std::str::from_utf8(name).ok().filter(|_| is_ack);
+        if (is_ack || &kind[..] == b"pong")
+            && self
+                .asked
+                .front()
+                .is_some_and(|asked| asked.as_deref() == name)
+        {
+            self.asked.pop_front();
+        }
+    }
+
     /// Writes a command with the next others; its acknowledgement comes later.
     fn queue(&mut self, verb: &str, channel: Option<&str>) {
         self.commands.cmd(verb).arg(channel);
+        self.asked.push_back(channel.map(str::to_owned));
         self.expecting.get_or_insert_with(Instant::now);
     }
 

@@ -35,6 +35,8 @@ enum Order {
     New(Arc<Channel>),
     /// A channel has no subscription any more at the node where it was.
     Again(Arc<Channel>),
+    /// A channel whose subscription the server refuses.
+    Refused(Arc<Channel>),
     /// A node's connection was lost; its channels are subscribed again as soon as it can be reached.
     Lost,
 }
@@ -177,7 +179,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Completes when the server has acknowledged the subscription (or at once if it had already). Hints that came
+    /// Completes when the server has acknowledged the subscription, or refused it (or at once if it had already). Hints that came
     /// before are forgotten: look at the lock now. Cancel-safe.
     pub(crate) async fn ready(&mut self) {
         self.waiter.ready().await;
@@ -201,6 +203,11 @@ impl Subscription {
     /// Whether the server has acknowledged the subscription, and it was not lost since.
     pub(crate) fn is_ready(&self) -> bool {
         self.waiter.is_ready() && self.sharded.as_ref().is_none_or(Waiter::is_ready)
+    }
+
+    /// Whether the server refuses it: nothing is heard until that changes.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.waiter.is_refused() && self.sharded.as_ref().is_none_or(Waiter::is_refused)
     }
 
     /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no hint any more. A channel
