@@ -321,6 +321,23 @@ pub(crate) fn durability(text: &str) -> Result<String, String> {
     }
 }
 
+/// A target's URL as it is typed; `@FILE` is the one in that file, since a command line can be read by every user of the machine.
+pub(crate) fn target_url(text: &str) -> Result<String, String> {
+    let Some(path) = text.strip_prefix('@') else {
+        return Ok(text.to_owned());
+    };
+    let read = results::limits::read_to_string(path.as_ref());
+    let read = read.map_err(|why| format!("cannot read {path}: {why}"))?;
+    let url = read.trim();
+    if !url.contains("://") || url.contains('\n') {
+        return Err(format!(
+            "{path} has to hold the target's URL, e.g. redis://127.0.0.1:6379, and nothing else"
+        ));
+    }
+    results::secrets::learn(url);
+    Ok(url.to_owned())
+}
+
 /// A target URL; an error names it where it can have no password.
 pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
     let named = |error: lock_core::TargetError| match url.contains('@') {

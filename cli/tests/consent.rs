@@ -135,3 +135,77 @@ fn sentinels_lead_nobody_elsewhere() {
         output
     });
 }
+
+/// A node of a cluster that has all slots, by its own word, and sends whoever asks for a lock to an address elsewhere.
+const REDIRECTING: &str = r#"
+import socketserver, sys
+class Node(socketserver.StreamRequestHandler):
+    def handle(self):
+        while head := self.rfile.readline():
+            words = []
+            for _ in range(int(head[1:])):
+                words.append(self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2].upper())
+            self.wfile.write(answer(words, self.server.server_address[1]))
+def bulk(text):
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+def answer(words, port):
+    if words[:2] == [b"CLUSTER", b"SLOTS"]:
+        return b"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:%d\r\n$1\r\na\r\n" % port
+    if words[:2] == [b"CLUSTER", b"NODES"]:
+        return bulk(sys.argv[2].encode().replace(b"PORT", b"%d" % port))
+    if words[0] in (b"EVAL", b"EVALSHA"):
+        return b"-%s 1 192.0.2.1:6379\r\n" % sys.argv[1].encode()
+    if words[0] in (b"CLUSTER", b"INFO"):
+        return bulk(b"role:master\r\ncluster_enabled:1\r\ncluster_state:ok\r\ncluster_current_epoch:1\r\n")
+    if words[0] in (b"CONFIG", b"COMMAND"):
+        return b"*0\r\n"
+    return {b"PING": b"+PONG\r\n", b"HELLO": b"-ERR unknown\r\n"}.get(words[0], b"+OK\r\n")
+socketserver.ThreadingTCPServer.daemon_threads = True
+server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Node)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"#;
+
+/// What `locklab` makes of such a node, which ends with this.
+fn redirected(how: &str, nodes: &str, args: &[&str]) -> (i32, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = Command::new("python3");
+    node.args(["-c", REDIRECTING, how, nodes]);
+    let mut node = node.stdout(Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    let mut said = BufReader::new(node.stdout.take().unwrap());
+    said.read_line(&mut port).unwrap();
+    let url = format!("redis-cluster://127.0.0.1:{}", port.trim());
+    let output = run(dir.path(), &[args, &[&url]].concat());
+    node.kill().unwrap();
+    node.wait().unwrap();
+    (code(&output), stderr(&output))
+}
+
+#[test]
+fn redirections_lead_nobody_elsewhere() {
+    let nodes = "a 127.0.0.1:PORT@1,h myself,master - 0 0 1 connected 0-16383";
+    for how in ["MOVED", "ASK"] {
+        // A machine under load may run out of the time for an acquire before it has the answer.
+        support::until(&format!("{how} is refused in time"), || {
+            let (code, said) = redirected(how, nodes, &["trace"]);
+            assert!(said.contains("192.0.2.1"), "{how}: {said}");
+            code == 64 && said.contains("192.0.2.1 is not on this machine")
+        });
+    }
+}
+
+#[test]
+fn a_cluster_that_lists_no_masters_or_too_many_is_refused() {
+    let many: Vec<String> = (0..20_000)
+        .map(|n| format!("{n} 127.0.0.1:PORT@1 master - 0 0 1 connected {n}"))
+        .collect();
+    // As long as an argument may be.
+    let many = &many.join("\n")[..120_000];
+    for nodes in ["", "no line of a node", many] {
+        let chaos = ["chaos", "client-connections-dropped", "--target"];
+        let (code, said) = redirected("MOVED", nodes, &chaos);
+        assert_eq!(code, 69, "{said}");
+        assert!(said.contains("masters with slots"), "{said}");
+    }
+}

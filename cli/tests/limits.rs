@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::process::Command;
 
-use support::{code, run, stderr};
+use support::{code, run, stderr, stdout};
 
 #[test]
 fn what_never_ends_is_refused_with_the_limit() {
@@ -45,4 +45,36 @@ fn of_four_thousand_errors_the_first_fifty_are_shown() {
     assert_eq!(code(&output), 65, "{said}");
     assert!((50..60).contains(&said.lines().count()), "{said}");
     assert!(said.contains("more"), "{said}");
+}
+
+#[test]
+fn what_a_driver_says_has_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = |mode: &str| {
+        let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drivers/driver.py");
+        format!("python3 {driver} {mode}")
+    };
+    let conform = |mode: &str| run(dir.path(), &["conform", &driver(mode), "--out", mode]);
+    for (mode, says) in [
+        ("long-grant", "a grant whose name has more than 1024 bytes"),
+        ("chatter", "printed more than 10000 events"),
+    ] {
+        let output = conform(mode);
+        let said = stdout(&output) + &stderr(&output);
+        assert_eq!(code(&output), 1, "{mode}: {said}");
+        assert!(said.contains(says), "{mode}: {said}");
+    }
+    let subject = format!("exec:{}", driver("long-grant"));
+    let bench = ["bench", "--subject", &subject, "--duration", "300ms"];
+    let output = run(dir.path(), &[&bench[..], &["--rounds", "1"]].concat());
+    let said = stdout(&output) + &stderr(&output);
+    assert!(said.contains("at most 1024 bytes"), "{said}");
+    let output = conform("loud");
+    let log = fs::read_to_string(dir.path().join("loud/driver.log")).unwrap();
+    assert!(
+        log.contains("(the log ends here: it has 64 MB"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(log.len() < 70_000_000, "{}", log.len());
 }

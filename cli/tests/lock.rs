@@ -37,6 +37,46 @@ fn the_exit_code_is_the_commands_own_and_the_lock_is_free_afterwards() {
 }
 
 #[test]
+fn the_target_is_typed_in_the_environment_or_in_a_file() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    file("target", &format!("{}\n", server.url()));
+    file("empty", "\n");
+    file("other", "root:secret");
+    let url = server.url();
+    let cases: [(&str, &[&str], i32, &str); 11] = [
+        ("", &["@target", "n"], 7, ""),
+        (&url, &["n"], 7, ""),
+        (&url, &["--wait", "1s", "n"], 7, ""),
+        ("@target", &["n"], 7, ""),
+        // What is typed wins.
+        ("redis://127.0.0.1:1", &["@target", "n"], 7, ""),
+        ("", &["n"], 64, "LOCKLAB_TARGET"),
+        (&url, &[&url], 64, "the lock's name"),
+        ("", &["@gone", "n"], 64, "cannot read gone: No such file"),
+        ("@.", &["n"], 64, "cannot read .: Is a directory"),
+        ("", &["@empty", "n"], 64, "empty has to hold the target's"),
+        ("", &["@other", "n"], 64, "other has to hold the target's"),
+    ];
+    for (environment, args, wanted, says) in cases {
+        let mut lock = locklab(dir.path());
+        lock.arg("lock")
+            .args(args)
+            .args(["--", "sh", "-c", "exit 7"]);
+        let output = lock.env("LOCKLAB_TARGET", environment).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(code(&output), wanted, "{environment} {args:?}: {said}");
+        assert!(said.contains(says), "{environment} {args:?}: {said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    // The same place reads the target of every other command.
+    let output = run(dir.path(), &["doctor", "@target"]);
+    let shown = stdout(&output);
+    assert!(shown.contains(&server.port.to_string()), "{shown}");
+}
+
+#[test]
 fn the_command_runs_while_the_key_is_held_in_the_reference_format() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();

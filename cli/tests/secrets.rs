@@ -143,12 +143,14 @@ fn a_driver_that_never_answers_hello_is_quoted_without_its_target() {
 fn a_wrong_argument_is_said_without_the_password() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("redis://default:{ENCODED}@127.0.0.1:1");
+    std::fs::write(dir.path().join("url"), &url).unwrap();
     for args in [
         &["bench", "--target", &url, "--tasks", &url][..],
         &["lock", &url, "x", "--wait", "0", "--", "true"],
         &["chaos", &url],
         &["conform", "false", "--target", &url],
         &["trace", &url],
+        &["trace", "@url"],
         &["doctor", &url],
         &[&url],
     ] {

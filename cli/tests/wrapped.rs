@@ -9,11 +9,15 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use support::{code, locklab, processes_of, signal, stderr, until};
 
-/// A driver behind a shell. Beside it run one process without the environment that marks it, and one that has left its group.
-fn chaos(dir: &Path, fault: &str, duration: &str) -> Command {
+/// Writes a driver behind a shell. Beside it run one process without the environment that marks it, and one that has left its group.
+fn wrapped(dir: &Path, mode: &str) {
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drivers/driver.py");
-    let script = format!("env -i sleep 900 & setsid sleep 901 & python3 '{driver}'; true");
+    let script = format!("env -i sleep 900 & setsid sleep 901 & python3 '{driver}' {mode}; true");
     std::fs::write(dir.join("wrapped.sh"), script).unwrap();
+}
+
+fn chaos(dir: &Path, fault: &str, duration: &str) -> Command {
+    wrapped(dir, "right");
     let text = format!(
         "name = \"wrapped\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"exec:sh wrapped.sh\"\nlease = \"1s\"\nwait = \"500ms\"\n\
          [load]\nclients = 2\ntasks = 1\nhold = \"30ms\"\nduration = \"{duration}\"\n\
@@ -23,6 +27,39 @@ fn chaos(dir: &Path, fault: &str, duration: &str) -> Command {
     let mut command = locklab(dir);
     command.args(["chaos", "wrapped.toml", "--seed", "1", "--out", "run"]);
     command
+}
+
+/// Six clients, of which five say hello only when all have been asked to.
+#[test]
+fn a_benchmark_greets_all_at_once_counts_every_process_and_names_what_left_the_group() {
+    let dir = tempfile::tempdir().unwrap();
+    wrapped(dir.path(), "together");
+    let bench = "bench --subject|exec:sh wrapped.sh|--clients|6|--tasks|6|--rounds|1|--duration|2s|--warmup|100ms|--out|run";
+    let mut command = locklab(dir.path());
+    let output = command
+        .args(bench.replacen(' ', "|", 1).split('|'))
+        .output();
+    let output = output.unwrap();
+    let said = stderr(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    let run = std::fs::read_to_string(dir.path().join("run/run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    // The shell itself does next to nothing.
+    let cpu_us = run["rows"][0]["client_cpu_us_per_cycle"].as_f64();
+    assert!(cpu_us.is_some_and(|us| us > 1.0), "{cpu_us:?}");
+    assert!(run.to_string().contains("(`sleep 901`)"), "{run}");
+    assert_eq!(processes_of(dir.path(), 0), Vec::<String>::new());
+}
+
+#[test]
+fn what_left_the_group_of_a_tried_driver_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    wrapped(dir.path(), "right");
+    let mut command = locklab(dir.path());
+    let output = command.args(["conform", "sh wrapped.sh"]).output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("(`sleep 901`)"), "{said}");
+    assert_eq!(processes_of(dir.path(), 0), Vec::<String>::new());
 }
 
 fn history(dir: &Path) -> String {

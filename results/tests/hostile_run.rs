@@ -52,6 +52,23 @@ fn what_is_tried_here_is_a_run() {
     assert!(all_ways(fixture().to_string().as_bytes()));
 }
 
+#[test]
+fn what_ends_before_it_begins_has_no_length() {
+    for stretch in ["/timeline", "/timeline/overlaps/0"] {
+        let mut run = fixture();
+        let scenarios = run["scenarios"].as_array_mut().expect("some");
+        let stretches = scenarios.iter_mut();
+        let found = stretches.filter_map(|scenario| scenario.pointer_mut(stretch));
+        let turned = found.map(|stretch| {
+            let object = stretch.as_object_mut().expect("an object");
+            let (from, to) = (object["from_ns"].clone(), object["to_ns"].clone());
+            object.extend([("from_ns".to_owned(), to), ("to_ns".to_owned(), from)]);
+        });
+        assert!(turned.count() > 0, "{stretch}");
+        assert!(all_ways(run.to_string().as_bytes()), "{stretch}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -294,9 +294,13 @@ async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, S
         clients: Vec::new(),
         events: Vec::new(),
     };
-    for own in 0..plan.share.count(plan.clients.min(arm.tasks)) {
+    let own = 0..plan.share.count(plan.clients.min(arm.tasks));
+    // Side by side: what a driver may take to say hello is then one time for all of them.
+    let connecting = own.map(async |own| {
         let to = connect_to(plan, arm, round, plan.share.number(own) + 1);
-        let connected = arm.subject.connect(&to).await?;
+        arm.subject.connect(&to).await
+    });
+    for connected in try_join_all(connecting).await? {
         all.clients.push(Arc::new(connected.client));
         if arm.workload.rhythm == Rhythm::Keep {
             all.events.push(connected.events);

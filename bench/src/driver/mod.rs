@@ -418,6 +418,7 @@ async fn measure(
     {
         outcome.warnings.push(imprecise(&groups, wanted));
     }
+    outcome.warnings.extend(exec::left_groups());
     tell(done, "done".into());
     for group in &groups {
         rows::add(plan, &group.arms, group.dropped, &mut outcome);

@@ -90,7 +90,7 @@ pub fn stand(pipe: impl Read, mark: &str) {
     }
     let mut quiet = 0;
     for _ in 0..MOST_LOOKS {
-        let left = of_groups(&groups, mark);
+        let left = of_groups(&groups, &[mark]);
         quiet = if left.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_LOOKS || left.is_empty() && groups.is_empty() {
             return;

@@ -20,7 +20,7 @@ mod reader;
 mod schema;
 
 pub use pipe::{PipeCost, pipe_cost};
-pub use processes::{Member, Processes};
+pub use processes::{Member, Processes, left_groups};
 pub use schema::json_schema;
 
 use std::path::PathBuf;

@@ -81,9 +81,17 @@ impl Processes {
         self.first
     }
 
+    /// Those of several drivers that run now, found in one look.
+    pub(crate) fn of_all<'a>(drivers: impl Iterator<Item = &'a Processes>) -> Vec<Member> {
+        let (groups, marks): (Vec<u32>, Vec<&str>) = drivers
+            .map(|driver| (driver.first, driver.mark.as_str()))
+            .unzip();
+        of_groups(&groups, &marks)
+    }
+
     /// Those that run now.
     pub fn members(&self) -> Vec<Member> {
-        let members = of_groups(&[self.first], &self.mark);
+        let members = of_groups(&[self.first], &[&self.mark]);
         for member in &members {
             if member.group != self.first {
                 let mut outside = self.outside.lock().expect("no panic while held");
@@ -134,6 +142,10 @@ impl Processes {
             outside.remove(&said);
             outside.insert(format!("{said}, which could not be ended"));
         }
+        let mut left = LEFT_GROUPS.lock().expect("no panic while held");
+        left.count += outside.len();
+        let room = LEFT_SHOWN.saturating_sub(left.first.len());
+        left.first.extend(outside.iter().take(room).cloned());
         guard::forget(self.first);
     }
 
@@ -145,13 +157,40 @@ impl Processes {
     }
 }
 
+/// So many are named of those that have left their groups.
+const LEFT_SHOWN: usize = 3;
+
+static LEFT_GROUPS: Mutex<LeftGroups> = Mutex::new(LeftGroups {
+    first: Vec::new(),
+    count: 0,
+});
+
+/// The processes of drivers that have ended which had left their driver's group.
+struct LeftGroups {
+    first: Vec<String>,
+    count: usize,
+}
+
+/// What is to be said of the processes that had left the groups of drivers that have ended by now; `None` where there were none.
+pub fn left_groups() -> Option<String> {
+    let left = LEFT_GROUPS.lock().expect("no panic while held");
+    let others = match left.count - left.first.len() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let named = left.first.join(", ");
+    (left.count > 0).then(|| {
+        format!("processes that left their driver's process group, and were ended with it: {named}{others}")
+    })
+}
+
 fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// The processes of these groups, those whose mark begins so, and all that descend from either; the dead are left out.
-pub(super) fn of_groups(groups: &[u32], mark: &str) -> Vec<Member> {
-    let mark = format!("{MARK}={mark}");
+/// The processes of these groups, those whose mark begins with one of these, and all that descend from either; the dead are left out.
+pub(super) fn of_groups(groups: &[u32], marks: &[&str]) -> Vec<Member> {
+    let marks: Vec<String> = marks.iter().map(|mark| format!("{MARK}={mark}")).collect();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut others: Vec<Member> = numbers.filter_map(member).collect();
@@ -160,7 +199,7 @@ pub(super) fn of_groups(groups: &[u32], mark: &str) -> Vec<Member> {
     let is_marked = |member: &Member| {
         fs::read(format!("/proc/{}/environ", member.pid)).is_ok_and(|environ| {
             let mut entries = environ.split(|byte| *byte == 0);
-            entries.any(|entry| entry.starts_with(mark.as_bytes()))
+            entries.any(|entry| marks.iter().any(|mark| entry.starts_with(mark.as_bytes())))
         })
     };
     let mut found: Vec<Member> = others

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     environment::{self, Ticks},
+    exec::Processes,
     load::SharedClient,
 };
 
@@ -65,14 +66,23 @@ fn total_us(pressure: &str) -> Option<u64> {
     some.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// CPU time of the clients in microseconds: of their processes where they have some, else of this one.
-pub(super) fn client_cpu_us(clients: &[SharedClient]) -> Option<f64> {
-    let pids: Vec<u32> = clients.iter().filter_map(|c| c.pid()).collect();
-    if pids.is_empty() {
-        return own_cpu_us();
+/// CPU time of the clients in microseconds and their memory in bytes: of all processes of their drivers where they have some, else of
+/// this one.
+pub(super) fn client_use(clients: &[SharedClient]) -> (Option<f64>, Option<u64>) {
+    let mut drivers = clients.iter().filter_map(|c| c.processes()).peekable();
+    if drivers.peek().is_none() {
+        return (own_cpu_us(), rss_bytes("self"));
     }
-    let of = |pid: &u32| Some(environment::process_cpu_us(*pid)?.0);
-    pids.iter().map(of).sum()
+    // One that ends meanwhile counts among those that its parent has seen end.
+    let members = Processes::of_all(drivers);
+    let cpu = members.iter().filter_map(|member| {
+        let (own, ended) = environment::process_cpu_us(member.pid)?;
+        Some(own + ended)
+    });
+    let cpu_us = cpu.reduce(|sum, one| sum + one);
+    let memory = members.iter();
+    let memory = memory.filter_map(|member| rss_bytes(&member.pid.to_string()));
+    (cpu_us, memory.reduce(|sum, one| sum + one))
 }
 
 /// User and system time of this process, microseconds.
@@ -81,15 +91,6 @@ fn own_cpu_us() -> Option<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let us = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 * 1e6 + t.tv_usec() as f64;
     Some(us(usage.user_time()) + us(usage.system_time()))
-}
-
-/// Memory of the clients in bytes: of their processes where they have some, else of this one.
-pub(super) fn client_rss_bytes(clients: &[SharedClient]) -> Option<u64> {
-    let pids: Vec<u32> = clients.iter().filter_map(|c| c.pid()).collect();
-    if pids.is_empty() {
-        return rss_bytes("self");
-    }
-    pids.iter().map(|pid| rss_bytes(&pid.to_string())).sum()
 }
 
 fn rss_bytes(pid: &str) -> Option<u64> {

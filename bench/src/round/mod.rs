@@ -417,8 +417,7 @@ async fn snapshot(
     let commands = standing.zip(gone).map(|(standing, gone)| standing + gone);
     // Read at once after the count, which may have come by a pipe: both then belong to one moment.
     let cycles = figures.total_cycles();
-    let client_cpu_us = machine::client_cpu_us(clients);
-    let client_rss = machine::client_rss_bytes(clients);
+    let (client_cpu_us, client_rss) = machine::client_use(clients);
     let counts = match servers {
         None => None,
         Some(servers) => servers.counts().await,

@@ -55,7 +55,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
-    #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL")]
+    #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL", value_parser = crate::args::target_url)]
     pub(super) target: Option<String>,
     #[command(flatten, next_help_heading = WHERE)]
     pub(super) mine: TargetConsent,

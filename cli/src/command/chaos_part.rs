@@ -41,7 +41,7 @@ pub(crate) struct ShareArgs {
     share: Option<PartSharing>,
     /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
     /// [default: the target, where no fault is on its servers]
-    #[arg(hide_short_help = true, help_heading = PARTS, long, requires = "share", value_name = "URL")]
+    #[arg(hide_short_help = true, help_heading = PARTS, long, requires = "share", value_name = "URL", value_parser = crate::args::target_url)]
     reference: Option<String>,
     /// With --share clients: how long parts wait for each other
     #[arg(hide_short_help = true, help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]

@@ -15,7 +15,7 @@ use crate::exit;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME and nothing else
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", value_parser = crate::args::target_url)]
     target: String,
     #[command(flatten)]
     mine: TargetConsent,

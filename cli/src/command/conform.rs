@@ -21,7 +21,7 @@ pub(crate) struct Options {
     #[arg(value_name = "PROGRAM ARG…")]
     driver: String,
     /// Servers to try it on [default: some are started for it, of the first topology on which it says that it works]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = crate::args::target_url)]
     target: Option<String>,
     #[command(flatten)]
     mine: TargetConsent,
@@ -138,6 +138,9 @@ async fn on(
     let mut found = conform(&trial, |step| bar.set_message(step.name)).await;
     bar.finish_and_clear();
     found.steps = found.steps.iter().map(quoted).collect();
+    if let Some(left) = bench::exec::left_groups() {
+        terminal.warn(&left);
+    }
     found.library = secrets::hide(&found.library).into_owned();
     if let Some(deployment) = deployment {
         deployment.down().await?;

@@ -16,6 +16,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Check these servers instead of this machine: settings that are dangerous for locks
+    #[arg(value_parser = crate::args::target_url)]
     target: Option<String>,
     #[command(flatten)]
     mine: TargetConsent,

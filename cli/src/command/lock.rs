@@ -17,7 +17,7 @@ use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{duration, lasting};
+use crate::args::{duration, lasting, target_url};
 use crate::cancel::HangUp;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -27,11 +27,12 @@ const THIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
 #[derive(Debug, Args)]
+#[command(override_usage = "locklab lock [OPTIONS] [TARGET] <NAME> -- <CMD>...")]
 pub(crate) struct Options {
-    /// Target URL, e.g. redis://127.0.0.1:6379
-    target: String,
-    /// The lock's name, which is the Redis key itself
-    name: String,
+    /// Target URL, e.g. redis://127.0.0.1:6379, or @FILE for the one in a file, which no process list shows [default: that of
+    /// LOCKLAB_TARGET]; and the lock's name, which is the Redis key itself
+    #[arg(num_args = 1..=2, required = true, value_names = ["TARGET", "NAME"])]
+    target_and_name: Vec<String>,
     /// The kind of lock [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
@@ -76,7 +77,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             "`lock` has no --json: its standard output is the command's own; read the exit code, and the last line on standard error",
         ));
     }
-    let target = crate::args::target(&options.target)?;
+    let (target, name) = target_and_name(&options)?;
+    let target = crate::args::target(&target)?;
     let kind = kind_of(options.kind, &target)?;
     let mut signals = Signals::listen()?;
     let durable = ClientOptions::default().durability(options.durability);
@@ -87,19 +89,35 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }
-    let code = hold_and_run(&options, &client, kind, &mut signals, terminal).await;
+    let code = hold_and_run(&options, (&client, kind, name), &mut signals, terminal).await;
     client.close().await;
     code
 }
 
+/// The target's URL, which may be the environment's, and the lock's name.
+fn target_and_name(options: &Options) -> anyhow::Result<(String, &str)> {
+    let (target, name) = match &options.target_and_name[..] {
+        [target, name] => (target.clone(), name),
+        names => (
+            std::env::var("LOCKLAB_TARGET").unwrap_or_default(),
+            &names[0],
+        ),
+    };
+    if target.is_empty() || name.contains("://") {
+        return Err(exit::usage(
+            "`lock` takes a target (its URL, @FILE, or the variable LOCKLAB_TARGET) and then the lock's name, which is no URL",
+        ));
+    }
+    Ok((target_url(&target).map_err(exit::usage)?, name))
+}
+
 async fn hold_and_run(
     options: &Options,
-    client: &Client,
-    kind: Kind,
+    (client, kind, name): (&Client, Kind, &str),
     signals: &mut Signals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
-    let lock = client.lock(kind, &options.name).map_err(exit::usage)?;
+    let lock = client.lock(kind, name).map_err(exit::usage)?;
     let acquired = tokio::select! {
         acquired = acquire(&lock, options, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
@@ -117,7 +135,7 @@ async fn hold_and_run(
     let mut command = Command::new(&options.command[0]);
     command
         .args(&options.command[1..])
-        .env("LOCKLAB_NAME", &options.name);
+        .env("LOCKLAB_NAME", name);
     match guard.token() {
         Some(token) => command.env("LOCKLAB_TOKEN", token.to_string()),
         None => command.env_remove("LOCKLAB_TOKEN"),
@@ -153,8 +171,7 @@ async fn hold_and_run(
         }),
         Err(reason) => {
             terminal.warn(&format!(
-                "lock {} was lost while the command ran: {reason}",
-                options.name
+                "lock {name} was lost while the command ran: {reason}"
             ));
             end(&mut child, options.grace).await?;
             // The guard knows that it is lost: dropping it takes nothing away from the next holder.

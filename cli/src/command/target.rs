@@ -37,7 +37,7 @@ pub(super) const SERVERS: &str = "Servers";
 pub(crate) struct OwnServers {
     /// Your own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed
     /// at the end
-    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_name = "URL")]
+    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_name = "URL", value_parser = crate::args::target_url)]
     pub(crate) target: Option<String>,
     #[command(flatten, next_help_heading = SERVERS)]
     mine: TargetConsent,

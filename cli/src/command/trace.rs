@@ -32,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379
+    #[arg(value_parser = crate::args::target_url)]
     target: String,
     /// The kind of lock; of `read`, a reader that waits for a writer [default: reentrant; redlock on redlock:// targets]
     #[arg(long, value_name = "KIND")]

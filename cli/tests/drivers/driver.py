@@ -38,6 +38,10 @@ It needs nothing but Python's standard library. Modes:
   eager           says of each grant that it was extended: before its answer, at once after it and after its release; and of one that it never gives
   single-only     as right, and works on a single server only, by its hello
   garbage         prints a line that is no JSON at its third grant
+  long-grant      as right, with names of grants that are longer than they may be
+  chatter         as right, and says more than anybody keeps
+  loud            as right, and logs more than is kept of it
+  together        as right, but clients c2 to c6 say hello only once all of them have been asked to, whom files in its directory count
   moody           as right, but ends at once when it is asked for a lease of 777 ms, and answers none of 888 ms
 """
 import json
@@ -57,6 +61,7 @@ KIND = next((kind for kind in ("fenced", "multi") if MODE.startswith(kind)), "pl
 FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"], "load-claimed": ["load"]}.get(MODE, [])
 FEATURES += ["lost"] * MODE.startswith("notices") + ["mono"] * MODE.startswith("stamped")
 TOPOLOGIES = {"single-only": ["single"], "cluster-only": ["cluster"], "cluster-refused": ["cluster"], "nowhere": [], "ring": ["single", "ring"]}.get(MODE)
+PARTY = ["c2", "c3", "c4", "c5", "c6"]
 grants = {}
 given = 0
 
@@ -169,7 +174,7 @@ def acquire(server, request):
     while True:
         sent = time.monotonic()
         if take(server, names, value, lease_ms):
-            grant = "g-" + value[:12]
+            grant = "g-" + value[:12] + "x" * (MODE == "long-grant") * 2000
             grants[grant] = (names, value, sent + lease_ms / 1000)
             given += 1
             if MODE == "garbage" and given == 3:
@@ -246,9 +251,15 @@ def main():
         # The parent only waits: its child is the one with the connections.
         os.environ["LOCKLAB_CHILD"] = "1"
         sys.exit(subprocess.call([sys.executable, os.path.abspath(__file__), "right"]))
+    if MODE == "loud":
+        sys.stderr.write(("x" * 99 + "\n") * 700_000)
     server = None
     for line in sys.stdin:
         request = json.loads(line)
+        if request["op"] == "hello" and MODE == "together" and request["client"] != "c1":
+            open("asked-" + request["client"], "w").close()
+            while request["client"] in PARTY and not all(os.path.exists("asked-" + client) for client in PARTY):
+                time.sleep(0.02)
         if request["op"] == "hello":
             if request["protocol"] != 1 and MODE != "any-version":
                 reply(request, "failed", error="this driver speaks version 1")
@@ -260,6 +271,8 @@ def main():
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
                   kinds=[KIND] + ["braid"] * (MODE == "later"), features=["extend", "held"] + FEATURES,
                   **({} if TOPOLOGIES is None else {"topologies": TOPOLOGIES}))
+            for _ in range(12_000 * (MODE == "chatter")):
+                say({"event": "lost", "grant": "nobody's", "reason": "none"})
         elif request["op"] == "bye":
             reply(request, "ok")
             os._exit(3 if MODE == "ends-badly" else 0)

@@ -20,6 +20,9 @@ pub(crate) struct DiscoveredServer {
     pub(crate) address: SocketAddr,
 }
 
+/// More servers than this are no cluster or group that Redis knows, whatever a server says.
+const MEMBERS_MAX: usize = 1_000;
+
 fn found(role: Role, address: SocketAddr) -> DiscoveredServer {
     DiscoveredServer { role, address }
 }
@@ -106,7 +109,7 @@ async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<DiscoveredServer>, S
     let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
     let mut all = vec![found(Role::Master, announced(&master).await?)];
-    for replica in items(&replicas) {
+    for replica in items(&replicas).iter().take(MEMBERS_MAX) {
         let address = announced(replica).await?;
         if all.iter().all(|found| found.address != address) {
             all.push(found(Role::Replica, address));
@@ -125,9 +128,19 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
 
 async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
-    let view = first_said(target, Role::Master, nodes).await?;
+    let view = text(&first_said(target, Role::Master, nodes).await?);
+    let members = members(&view);
+    let masters = members.iter().filter(|(role, ..)| *role == Role::Master);
+    let masters = masters.count();
+    if masters == 0 || members.len() > MEMBERS_MAX {
+        return Err(missing!(
+            "the target lists {} members in CLUSTER NODES, {masters} of them masters with slots; of a cluster that serves there is a master \
+             at least, and at most {MEMBERS_MAX} members are known",
+            members.len()
+        ));
+    }
     let mut all = Vec::new();
-    for (role, _, address) in members(&text(&view)) {
+    for (role, _, address) in members {
         let resolved = resolved(address).await;
         let address = resolved.map_err(|why| missing!("{address}: {why}"))?;
         all.push(found(role, address));

@@ -90,7 +90,7 @@ impl Driver {
     }
 
     /// Hands the replies in `bytes`, after what was left over before, to those who wait. Bytes that are no reply do not keep the replies
-    /// before them from anybody.
+    /// before them from anybody; a reply too many does, since nobody can tell which of them it is.
     fn deliver(&mut self, bytes: &[u8]) -> Result<(), BadReply> {
         let mut queue = self.wire.queue.lock();
         queue.heard = true;
@@ -120,6 +120,9 @@ impl Driver {
         }
         queue.busy = count > 1 || !queue.owed.is_empty();
         queue.split(self.wakers.len());
+        if end == Err(BadReply::Unasked) {
+            queue.take_back();
+        }
         drop(queue);
         self.wakers.drain(..).for_each(Waker::wake);
         end

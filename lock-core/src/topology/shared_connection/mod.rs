@@ -248,6 +248,14 @@ impl Queue {
         true
     }
 
+    /// What nobody has taken yet may be the answer to something else: those who wait for it learn that the connection ended.
+    fn take_back(&mut self) {
+        let answered = self.slots.iter_mut();
+        answered
+            .filter(|slot| slot.fate == Fate::Answered)
+            .for_each(|slot| slot.fate = Fate::Cut);
+    }
+
     /// Decides in which parts the requests of those leave who have just been answered and are about to ask again.
     ///
     /// With nothing left to do the server would sleep until all have asked, and then all would wait for it: client and server
