@@ -39,7 +39,7 @@
 //! | [`compare`], [`merge`], [`parts`] | runs side by side and together |
 //! | [`gate`], [`audit`] | a decision on a run, and the scorecard of a lock |
 //! | [`answer`], [`report`], [`svg`] | the first line of each document, a file per format, and its pictures |
-//! | [`units`], [`pattern`], [`nearest`], [`hdr`], [`secrets`], [`limits`] | small help |
+//! | [`units`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
 
 pub mod answer;
 mod atomic;

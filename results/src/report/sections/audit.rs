@@ -15,7 +15,12 @@ const WHY_MAX: usize = 420;
 
 pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
     let lost = audit.regressions.iter();
-    let lost = lost.map(|one| format!("{} by {}: {}", one.scenario, one.subject, one.why));
+    let lost = lost.map(|one| {
+        format!(
+            "kept before and broken now: {} by {}: {}",
+            one.scenario, one.subject, one.why
+        )
+    });
     let mut blocks = vec![scorecard(audit)];
     blocks.push(Block::Warnings(
         "Kept before and broken now",
