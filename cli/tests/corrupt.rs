@@ -5,6 +5,8 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::{code, locklab, stderr, stdout};
 
@@ -73,13 +75,16 @@ fn command(reader: &mut BufReader<TcpStream>) -> Option<Vec<Vec<u8>>> {
     (0..words).map(word).collect()
 }
 
-/// A server that answers each script with nil, which grants, and in the same write with a reply that nobody asked for.
-fn extra_replies(stream: TcpStream) {
+/// A server that answers each script like this; it counts them.
+fn answer(stream: TcpStream, script: &[u8], scripts: &AtomicU64) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
     while let Some(words) = command(&mut reader) {
         let reply: &[u8] = match words[0].as_slice() {
-            b"EVAL" | b"EVALSHA" => b"$-1\r\n+x\r\n",
+            b"EVAL" | b"EVALSHA" => {
+                scripts.fetch_add(1, Ordering::Relaxed);
+                script
+            }
             b"PING" => b"+PONG\r\n",
             b"CONFIG" => b"*0\r\n",
             b"INFO" => b"$11\r\nrole:master\r\n",
@@ -91,13 +96,16 @@ fn extra_replies(stream: TcpStream) {
     }
 }
 
-#[test]
-fn a_lock_whose_server_says_more_than_it_was_asked_returns_by_its_wait() {
+/// How `lock` ends that waits for a second at a server with such answers, and how many scripts it asked for.
+fn locked(script: &'static [u8]) -> (Option<i32>, u64) {
+    let scripts = Arc::new(AtomicU64::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
+    let counted = scripts.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || extra_replies(stream));
+            let counted = counted.clone();
+            std::thread::spawn(move || answer(stream, script, &counted));
         }
     });
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +121,20 @@ fn a_lock_whose_server_says_more_than_it_was_asked_returns_by_its_wait() {
         ended = lock.try_wait().unwrap();
         ended.is_some()
     });
-    let code = ended.unwrap().code();
-    // Granted by the good reply, not held by the next; or nothing came of it.
-    assert!(matches!(code, Some(69 | 75 | 76)), "{code:?}");
+    (ended.unwrap().code(), scripts.load(Ordering::Relaxed))
+}
+
+/// With a reply that nobody asked for in the same write as nil, which grants, nobody can tell which of them is the answer.
+#[test]
+fn a_lock_whose_server_says_more_than_it_was_asked_returns_by_its_wait_and_is_not_granted() {
+    let (code, _) = locked(b"$-1\r\n+x\r\n");
+    assert!(matches!(code, Some(69 | 75)), "{code:?}");
+}
+
+/// Without a pause it is asked as often as a connection carries.
+#[test]
+fn a_server_that_forgets_each_script_is_not_asked_without_a_pause() {
+    let (code, scripts) = locked(b"-NOSCRIPT No matching script.\r\n");
+    assert!(matches!(code, Some(69 | 75)), "{code:?}");
+    assert!(scripts < 500, "{scripts}");
 }
