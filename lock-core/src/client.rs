@@ -320,7 +320,8 @@ impl Client {
     }
 
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and closes the
-    /// connections. Holds are left to their leases; their guards say lost when those run out.
+    /// connections. Holds are left to their leases; their guards say lost when those run out. Permits of a [`Semaphore`](crate::Semaphore)
+    /// have none: those that a guard still holds stay taken, unless [`close_and_release`](Client::close_and_release) gives them back.
     ///
     /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where it may
     /// have been given it, and that or its place in a line is given back before the connections close. A wait whose future nobody polls

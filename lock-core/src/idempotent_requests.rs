@@ -18,8 +18,9 @@ use crate::topology::{NodeError, Request, RequestCommand, ServerReply, WRONG_TYP
 /// repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// So many records are deleted together.
+/// So many records are deleted together, or those of so long.
 const SPENT: usize = 64;
+const SPENT_LIFE: Duration = Duration::from_secs(5);
 
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
 /// by themselves; deleting them keeps a busy client from having a day's worth of them.
@@ -27,13 +28,38 @@ const SPENT: usize = 64;
 pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
 
 impl FinishedRecords {
-    /// One more; those of the last requests are deleted when there are many.
+    /// One more; those of the last requests are deleted when there are many, or a while after the first of them.
     pub(crate) fn add(&self, client: &Arc<ClientCore>, record: Vec<u8>) {
+        let background = &client.background;
         let mut records = self.0.lock();
         records.push(record);
         if records.len() >= SPENT {
             drop(records);
             self.forget(client);
+        } else if records.len() == 1 {
+            let owner = Arc::downgrade(client);
+            let later = async move {
+                tokio::time::sleep(SPENT_LIFE).await;
+                if let Some(client) = owner.upgrade() {
+                    client.spent.forget(&client);
+                }
+            };
+            drop(records);
+            background.spawn_uncounted(later);
+        }
+    }
+
+    /// That of a request, if it was answered and never sent twice.
+    fn note<T>(
+        &self,
+        client: &Arc<ClientCore>,
+        asked: &Result<Answer<T>, NodeError>,
+        record: Option<Vec<u8>>,
+    ) {
+        if let (Ok(answer), Some(record)) = (asked, record)
+            && !answer.doubtful
+        {
+            self.add(client, record);
         }
     }
 
@@ -92,7 +118,8 @@ impl Subject<'_> {
     ) -> Result<T, LockError> {
         let Once { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
-        self.taken_in(action, asked, record)
+        self.client.spent.note(self.client, &asked, record);
+        self.said(action, asked)
     }
 
     /// As `ask`, for a question that changes nothing.
@@ -122,10 +149,9 @@ impl Subject<'_> {
         once: Once,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let Once { request, record } = once;
-        let answered = self.begin(request, read);
+        let answered = self.begin(once, read);
         match tokio::time::timeout(self.patience(), answered).await {
-            Ok(Ok(asked)) => self.taken_in(action, asked, record),
+            Ok(Ok(asked)) => self.said(action, asked),
             _ => {
                 let name = &self.names.key;
                 let why = "no answer yet; it is asked for in the background";
@@ -137,9 +163,10 @@ impl Subject<'_> {
     /// Asks in the background until it is answered.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
-        request: Request,
+        once: Once,
         read: fn(&Value) -> Option<T>,
     ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
+        let Once { request, record } = once;
         let (tell, answered) = oneshot::channel();
         let client = Arc::clone(self.client);
         let leaves_at_once = request.leaves_at_once;
@@ -153,6 +180,7 @@ impl Subject<'_> {
             };
             tokio::select! {
                 answer = ask(&client, &request, (until, RequestPurpose::Deed), read) => {
+                    client.spent.note(&client, &answer, record);
                     // The caller may have gone.
                     let _ = tell.send(answer);
                 }
@@ -166,16 +194,12 @@ impl Subject<'_> {
         answered
     }
 
-    fn taken_in<T>(
+    fn said<T>(
         &self,
         action: &'static str,
         asked: Result<Answer<T>, NodeError>,
-        record: Option<Vec<u8>>,
     ) -> Result<T, LockError> {
         let answer = asked.map_err(|error| LockError::asked(action, &self.names.key, error))?;
-        if let Some(record) = record.filter(|_| !answer.doubtful) {
-            self.client.spent.add(self.client, record);
-        }
         Ok(answer.said)
     }
 

@@ -239,12 +239,12 @@ fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> Once {
     form::add(&inner.names, permits, absent, inner.publish())
 }
 
-/// Gives permits back that a guard had. Nobody waits for the answer, and the record ends by itself.
+/// Gives permits back that a guard had. Nobody waits for the answer.
 pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
     if permits > 0 {
-        let mut request = giving(inner, permits.into(), MissingCounter::Stays).request;
-        request.leaves_at_once = true;
-        drop(inner.subject().begin(request, number));
+        let mut once = giving(inner, permits.into(), MissingCounter::Stays);
+        once.request.leaves_at_once = true;
+        drop(inner.subject().begin(once, number));
     }
 }
 

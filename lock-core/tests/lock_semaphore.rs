@@ -638,3 +638,25 @@ async fn undos_do_not_pile_up_in_an_outage() {
     server.wait_for(&["GET", "n"], |free| free == "5");
     assert!(semaphore.acquire_timeout(1, PATIENCE).await.is_ok());
 }
+
+/// What was answered needs no record: nothing stays for a day, whether a guard was dropped or released, and though nothing more is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_answered_requests_end_while_the_client_is_idle() {
+    let server = Server::start(&[]);
+    let semaphore = semaphore(&server.url()).await;
+    semaphore.try_set_permits(1, None).await.expect("answered");
+    for round in 0..10 {
+        let guard = semaphore.acquire(1).await.expect("free");
+        match round % 2 {
+            0 => drop(guard),
+            _ => guard.release().await.expect("held"),
+        }
+    }
+    assert!(
+        server
+            .ok(&["KEYS", "*latch*"])
+            .contains("locklab_answer_latch")
+    );
+    server.wait_for(&["KEYS", "*"], |keys| keys == "n");
+    assert_eq!(server.ok(&["GET", "n"]), "1");
+}

@@ -4,7 +4,7 @@ use std::io;
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::topology::shared_connection::{ByteStream, ReplyDecoder, Socket};
+use crate::topology::shared_connection::{ByteStream, KEEP, ReplyDecoder, Socket};
 
 /// Once something is subscribed, all that comes are arrays that begin with what they are (`message`, `subscribe`, `pong`), and errors. Which
 /// command an error answers is not said.
@@ -42,6 +42,9 @@ impl Subscriber {
             }
             self.input.drain(..self.decoded);
             self.decoded = 0;
+            if self.input.is_empty() && self.input.capacity() > KEEP {
+                self.input = Vec::new();
+            }
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return Err(io::Error::other("the server closed the connection"));
             }

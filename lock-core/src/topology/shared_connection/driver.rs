@@ -8,14 +8,12 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::ReadBuf;
 
-use super::SharedConnection;
 use super::frame::{BadReply, ReplyDecoder};
 use super::socket::ReadHalf;
+use super::{KEEP, SharedConnection};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
-/// A buffer that grew beyond this for a burst is not kept.
-const KEEP: usize = 256 * 1024;
 
 /// The one task that reads from a connection, and writes what its users leave to it.
 pub(super) struct Driver {

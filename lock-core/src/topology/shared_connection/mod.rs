@@ -27,6 +27,9 @@ pub(super) use self::socket::{ByteStream, Socket};
 use self::{driver::Driver, socket::WriteHalf, timekeeper::Timekeeper};
 use crate::sync::{Mutex, Notify};
 
+/// A buffer that grew beyond so many bytes for a burst is not kept, and of places for requests so many.
+pub(super) const KEEP: usize = 256 * 1024;
+const KEEP_SLOTS: usize = 4096;
 /// So many tasks that ask again at once do it in parts; more or fewer do not.
 const SPLIT_FROM: u32 = 6;
 const SPLIT_TO: u32 = 128;
@@ -291,13 +294,17 @@ impl Queue {
     /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go of.
     fn abandon(&mut self, index: u32) -> impl Sized + use<> {
         let slot = &mut self.slots[index as usize];
+        let value = std::mem::take(&mut slot.value);
+        let left = (slot.waker.take(), std::mem::take(&mut slot.values), value);
         if slot.left == 0 {
             self.free.push(index);
+            if self.slots.len() > KEEP_SLOTS && self.free.len() == self.slots.len() {
+                (self.slots, self.free) = (Vec::new(), Vec::new());
+            }
         } else {
             slot.fate = Fate::Abandoned;
         }
-        let value = std::mem::take(&mut slot.value);
-        (slot.waker.take(), std::mem::take(&mut slot.values), value)
+        left
     }
 }
 

@@ -194,3 +194,32 @@ async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
     assert!(ended >= deadline, "before its time");
     assert!(turns > 30, "others ran {turns} times");
 }
+
+#[tokio::test]
+async fn what_a_burst_needed_is_not_kept() {
+    let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
+    tokio::spawn(driver);
+    let burst = KEEP_SLOTS + 1;
+    let calls: Vec<_> = (0..burst)
+        .map(|_| {
+            let wire = Arc::clone(&wire);
+            tokio::spawn(async move {
+                let write = |out: &mut Vec<u8>| {
+                    out.extend_from_slice(b"PING\r\n");
+                    1
+                };
+                wire.ask(write, None, false).await.map(drop)
+            })
+        })
+        .collect();
+    while wire.queue.lock().owed.len() < burst {
+        tokio::task::yield_now().await;
+    }
+    server.write_all(&b"+PONG\r\n".repeat(burst)).await.unwrap();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let queue = wire.queue.lock();
+    assert_eq!((queue.slots.capacity(), queue.free.capacity()), (0, 0));
+    assert!(queue.out.capacity() <= KEEP);
+}
