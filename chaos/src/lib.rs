@@ -19,15 +19,17 @@
 //! | modules | what they are |
 //! |---|---|
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
-//! | [`plan`], [`partition`], [`shrink`] | what is decided, and the smallest plan that still convicts |
+//! | [`plan`], [`kept_plan`], [`partition`] | what is decided, what was kept of it, and which parts make it |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
-//! | [`run`] | the plan, carried out, by one harness or by several |
+//! | [`run`], [`batch`] | the plan, carried out, by one harness or by several; many plans, several at a time |
+//! | [`shrink`], [`smallest`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
 //! | [`wait`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;
+pub mod batch;
 pub mod builtin;
 pub mod checkers;
 mod client_sizes;
@@ -36,6 +38,8 @@ mod draw;
 pub mod external;
 pub mod faults;
 pub mod hooks;
+pub mod kept_plan;
+pub mod laboratory;
 mod members;
 pub mod names;
 mod nemesis;
@@ -51,5 +55,7 @@ pub mod run;
 pub mod scenario;
 pub mod shim;
 pub mod shrink;
+pub mod smallest;
+pub mod soak;
 pub mod toxiproxy;
 mod tracker;

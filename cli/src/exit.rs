@@ -1,5 +1,6 @@
 //! The exit codes that scripts rely on; the only list of them.
 
+use chaos::run::RunError;
 use cluster_config::ClusterError;
 use nix::libc;
 
@@ -144,9 +145,21 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;
     }
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return of_run(error);
+    }
     match error.downcast_ref::<ClusterError>() {
         Some(ClusterError::Missing(_)) => MISSING,
         _ => of_text(DEFECT, &format!("{error:#}")),
+    }
+}
+
+/// The exit code of a scenario's run that came to nothing.
+pub(crate) fn of_run(error: &RunError) -> u8 {
+    match error {
+        RunError::Missing(_) => MISSING,
+        RunError::Input(why) | RunError::NotApplicable(why) => of_text(INPUT, why),
+        RunError::Other(why) => of_text(DEFECT, why),
     }
 }
 

@@ -78,7 +78,7 @@ pub use proc_fs::{
     ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,
 };
 pub use process::Process;
-pub use provisioner::{Links, Provisioner, UpOptions};
+pub use provisioner::{Links, Provisioner, UpOptions, provisioner_of};
 pub use proxy::{
     Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
     MessageWords, Pattern,

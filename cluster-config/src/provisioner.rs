@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
 
 use crate::layout::PlannedNode;
-use crate::{ClusterError, Deployment, ProcessId, Topology};
+use crate::{ClusterError, Deployment, Process, ProcessId, ProvisionerKind, Topology};
 
 /// Whether links pass through fault proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,4 +112,20 @@ pub(crate) trait Runner: Debug + Send + Sync {
 
     /// Ends every server and waits until all are gone. Afterwards nothing can be started any more.
     fn end(&self) -> Result<(), ClusterError>;
+}
+
+/// What starts the servers of a topology, as it names it.
+///
+/// # Errors
+/// Containers, where this build has none.
+pub fn provisioner_of(topology: &Topology) -> Result<Arc<dyn Provisioner>, ClusterError> {
+    match topology.provisioner {
+        ProvisionerKind::Process => Ok(Arc::new(Process)),
+        #[cfg(feature = "containers")]
+        ProvisionerKind::Container => Ok(Arc::new(crate::Container)),
+        #[cfg(not(feature = "containers"))]
+        ProvisionerKind::Container => Err(ClusterError::missing(
+            "this locklab was built without containers, as `make quickstart` builds it; build it with them: cargo build --release -p cli",
+        )),
+    }
 }

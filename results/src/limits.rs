@@ -78,12 +78,23 @@ pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// As [`read`], of a text.
+/// As [`read`], of a text. The error names the file, and the place of a byte that is no text.
 ///
 /// # Errors
 /// As [`read`], or it is no UTF-8.
-pub fn read_to_string(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
+pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
+    let path = path.as_ref();
+    let bytes = read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(before);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let (path, found) = (path.display(), rest.first().copied().unwrap_or_default());
+        format!(
+            "{path}:{line}:{column}: the byte 0x{found:02x} is no UTF-8; save the file as UTF-8"
+        )
+    })
 }
 
 /// Appends the next line with its end, and says how long it is; 0 at the end of the file.

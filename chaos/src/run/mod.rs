@@ -101,8 +101,19 @@ pub enum RunError {
 }
 
 impl RunError {
-    fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
+    pub(crate) fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
         Self::Other(format!("cannot {what} {}: {error}", path.display()))
+    }
+
+    /// The same error, with the plan's name before it.
+    pub(crate) fn of_plan(self, plan: &Plan) -> Self {
+        let named = |why: String| format!("{}: {why}", plan.name);
+        match self {
+            Self::Missing(why) => Self::Missing(named(why)),
+            Self::Input(why) => Self::Input(named(why)),
+            Self::NotApplicable(why) => Self::NotApplicable(named(why)),
+            Self::Other(why) => Self::Other(named(why)),
+        }
     }
 }
 

@@ -20,9 +20,9 @@ use results::report;
 use self::audit_runs::AuditRuns;
 use self::meet::{ProbedLock, meet};
 use super::bench::{keep_server, measure, short_plan, subjects};
-use super::chaos::{ScenarioRunOptions, Source, seeds, source};
 use super::part_number::{Digest, PartArgs, PartNumber, digest_of_plan};
 use super::run::{Keeper, NOTHING_TRIED};
+use super::scenario_source::{Source, seeds, source};
 use super::target::{OwnServers, Servers};
 use crate::args::ResultArgs;
 use crate::cancel::Cancel;
@@ -216,9 +216,9 @@ fn finish(
 
 /// What an earlier audit found.
 fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
-    let wrong = |why: String| exit::input(format!("{}: {why}", path.display()));
-    let text = results::limits::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    results::audit::subjects_of(&text).map_err(wrong)
+    let text = results::limits::read_text(path).map_err(exit::input)?;
+    let subjects = results::audit::subjects_of(&text);
+    subjects.map_err(|why| exit::input(format!("{}: {why}", path.display())))
 }
 
 /// The name of the suite, and what it is made of: scenarios on the servers of these systems. Controls are no part of one: they say nothing of
@@ -387,11 +387,6 @@ impl AuditRun<'_> {
             }
         }
         met.into_iter().collect()
-    }
-
-    /// How scenarios are run here.
-    fn how(&self, keeper: &Keeper) -> ScenarioRunOptions {
-        ScenarioRunOptions::new(self.jobs, self.servers, &keeper.key_prefix())
     }
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.

@@ -20,7 +20,7 @@ use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
 use super::part_number::{PARTS, PartArgs};
-use super::provisioner::{self, ProvisionerArgs};
+use super::provisioner::ProvisionerArgs;
 use super::run::Keeper;
 use super::target::Servers;
 use crate::args::{ResultArgs, TargetConsent, durability, duration, lasting};
@@ -344,7 +344,7 @@ pub(super) async fn up(
     let dir = keeper.path().join("logs").join(format!("bench-{name}"));
     let mut how = UpOptions::new(&dir);
     how.links = links;
-    let deployment = provisioner::of(&topology)?
+    let deployment = cluster_config::provisioner_of(&topology)?
         .up(&topology, &how)
         .await
         .map_err(exit::missing)?;

@@ -2,36 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bench::abilities::Abilities;
-use bench::exec::ExecSubject;
 use bench::subject::{Subject, SubjectError};
-use bench::subjects::Mixed;
 use chaos::audit::{fitted, place};
-use chaos::builtin::{self, BUILTINS, Builtin};
-use chaos::faults::engine::Engine;
+use chaos::batch::{PlannedRun, in_processes};
+use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
-use chaos::run::{RunError, RunOptions, ScenarioRun, missing_server, run_scenario};
+use chaos::run::missing_server;
 use chaos::scenario::Scenario;
 use chaos::toxiproxy::beyond_toxiproxy;
 use clap::Args;
-use cluster_config::{Provisioner, TopologyKind};
-use futures_util::{Stream, StreamExt as _};
-use results::run::{NotApplicable, ScenarioResult};
+use cluster_config::TopologyKind;
+use results::run::NotApplicable;
 
 use super::abilities::ask;
 use super::chaos_part::ShareArgs;
 use super::part_number::{Digest, PartArgs, digest_of_plan};
-use super::plans::{self, PLAN_FILE};
-use super::provisioner::{self, ProvisionerArgs};
-use super::run::{Keeper, NOTHING_TRIED};
+use super::provisioner::ProvisionerArgs;
+use super::run::Keeper;
+use super::scenario_batch::{batch_options, run_all, skipped};
+use super::scenario_source::{Source, seeds, source};
 use super::target::{OnServer, OwnServers, SERVERS, Servers};
 use crate::args::ResultArgs;
-use crate::cancel::Cancel;
 use crate::exit;
-use crate::files;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -95,12 +91,6 @@ pub(crate) struct Options {
     shown: ResultArgs,
 }
 
-/// A plan and the lock that it is for.
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
-    pub(crate) subject: Arc<dyn Subject>,
-}
-
 impl Options {
     /// Whether the exit code says what became of the lock, rather than whether files were met.
     fn own_lock(&self) -> bool {
@@ -137,11 +127,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     .all(sources)
     .await?;
-    let (mut planned, digests): (Vec<Planned>, Vec<Digest>) = planned.into_iter().unzip();
+    let (mut planned, digests): (Vec<PlannedRun>, Vec<Digest>) = planned.into_iter().unzip();
     let mut part = None;
     if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
         let all = planned.iter().zip(digests);
-        let all = all.map(|(Planned { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
+        let all =
+            all.map(|(PlannedRun { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
         part = Some(slice.record(all));
         planned.retain(|planned| slice.has(&planned.plan.name, planned.plan.seed));
         not_applicable.retain(|skipped| slice.has(&skipped.name, seed));
@@ -176,13 +167,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             planned.plan.prefix_locks(&format!("{prefix}{number}:"));
         }
     }
-    let how = ScenarioRunOptions {
-        own_lock: options.own_lock(),
-        toxiproxy: options.toxiproxy,
-        compress_above: options.compress_above,
-        ..ScenarioRunOptions::new(options.jobs as usize, servers.as_ref(), &prefix)
-    };
-    let ended = run_all(planned, how, &mut keeper).await;
+    let mut batch = batch_options(options.jobs as usize, servers.as_ref(), &keeper);
+    batch.toxiproxy = options.toxiproxy;
+    if let Some(bytes) = options.compress_above {
+        batch.plain_history_max_bytes = bytes;
+    }
+    let ended = run_all(planned, &batch, options.own_lock(), &mut keeper).await;
     if let Some(servers) = &mut servers {
         servers.remove_keys(&prefix, terminal).await;
     }
@@ -196,67 +186,6 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             .iter()
             .try_for_each(|path| keeper.write_junit(path))
     })
-}
-
-/// A scenario that was asked for, read once.
-pub(crate) struct Source {
-    pub(crate) file: String,
-    text: String,
-    /// Or everything that is wrong with it.
-    pub(crate) scenario: Result<Scenario, String>,
-}
-
-impl Source {
-    pub(crate) fn of(one: &Builtin) -> Self {
-        Self::new(one.path.to_owned(), one.text.to_owned())
-    }
-
-    fn new(file: String, text: String) -> Self {
-        let scenario = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
-        Self {
-            file,
-            text,
-            scenario,
-        }
-    }
-
-    #[cfg(feature = "kube")]
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// What is wrong with faults, with their lines; without a number with all that are drawn.
-    pub(crate) fn complaints(
-        &self,
-        wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
-    ) -> String {
-        let complaints = wrong.into_iter().map(|(index, why)| {
-            let (heading, index) = match index.into() {
-                Some(index) => ("[[faults]]", index),
-                None => ("[random]", 0),
-            };
-            let lines = (1..).zip(self.text.lines());
-            let mut begins = lines.filter(|(_, line)| line.trim_start().starts_with(heading));
-            let line = begins.nth(index).map_or(1, |(line, _)| line);
-            format!("{}:{line}:1: {why}", self.file)
-        });
-        complaints.collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// The scenario of a file, or the built-in one of that name.
-pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
-    if let Some(builtin) = builtin::find(name).filter(|_| !Path::new(name).is_file()) {
-        return Ok(Source::of(builtin));
-    }
-    if Path::new(name).is_file() || name.ends_with(".toml") || name.contains('/') {
-        let text = files::read(name).map_err(exit::input)?;
-        return Ok(Source::new(name.to_owned(), text));
-    }
-    Err(exit::input(format!(
-        "`{name}` is neither a file nor a built-in scenario{} (`locklab list scenarios` shows all)",
-        results::spelling::nearest(name, BUILTINS.iter().map(|builtin| builtin.name))
-    )))
 }
 
 /// The files and built-in scenarios that were asked for.
@@ -280,21 +209,6 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>
         BUILTINS.len()
     ));
     Ok(all)
-}
-
-/// The seeds of each scenario.
-pub(crate) fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
-    (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
-}
-
-/// A scenario that was not tried with a lock, and why.
-fn skipped(name: &str, topology: TopologyKind, subject: &str, why: String) -> NotApplicable {
-    NotApplicable {
-        name: name.to_owned(),
-        topology: topology.to_string(),
-        subject: subject.to_owned(),
-        why,
-    }
 }
 
 /// A scenario that is not run, and why.
@@ -321,7 +235,7 @@ impl Planner<'_> {
     async fn all(
         mut self,
         sources: Vec<Source>,
-    ) -> anyhow::Result<(Vec<(Planned, Digest)>, Vec<NotApplicable>)> {
+    ) -> anyhow::Result<(Vec<(PlannedRun, Digest)>, Vec<NotApplicable>)> {
         let (mut planned, mut not_applicable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         for source in &sources {
             match self.one(source).await? {
@@ -349,7 +263,7 @@ impl Planner<'_> {
     async fn one(
         &mut self,
         source: &Source,
-    ) -> anyhow::Result<Result<Vec<(Planned, Digest)>, SkippedScenario>> {
+    ) -> anyhow::Result<Result<Vec<(PlannedRun, Digest)>, SkippedScenario>> {
         let scenario = match self.on_servers(source) {
             Ok(scenario) => scenario,
             Err(left) => return Ok(Err(left)),
@@ -377,7 +291,7 @@ impl Planner<'_> {
                 let digest = digest_of_plan(&Plan::new(&asked, seed), &lock)?;
                 let plan = Plan::new(&scenario, seed);
                 let subject = subject.clone();
-                planned.push((Planned { plan, subject }, digest));
+                planned.push((PlannedRun { plan, subject }, digest));
             }
         }
         Ok(Ok(planned))
@@ -474,249 +388,4 @@ impl Planner<'_> {
         self.known.insert(key, has.clone());
         Ok(has)
     }
-}
-
-/// Plans one scenario for one seed, for its own lock.
-pub(crate) fn planned_one(scenario: &Scenario, seed: u64) -> anyhow::Result<Planned> {
-    let wrong = |why: String| exit::input(format!("{}: {why}", scenario.name));
-    let name = &scenario.lock.subject;
-    let found = bench::subjects::find(name).map_err(|error| wrong(error.to_string()))?;
-    let fitting = fitted(scenario, name, &Abilities::assumed(found.kinds())).map_err(wrong)?;
-    Ok(Planned {
-        subject: in_processes(found)?,
-        plan: Plan::new(&fitting, seed),
-    })
-}
-
-/// The lock that a plan is for, each of its clients a process.
-pub(crate) fn subject_of(plan: &Plan) -> anyhow::Result<Arc<dyn Subject>> {
-    let found = bench::subjects::find(&plan.lock.subject)
-        .map_err(|error| exit::input(format!("{}: {error}", plan.name)))?;
-    in_processes(found)
-}
-
-/// Every client of a scenario is a process of its own, so that it can be stopped and killed like anybody's.
-pub(crate) fn in_processes(subject: Arc<dyn Subject>) -> anyhow::Result<Arc<dyn Subject>> {
-    if let Some(why) = subject.missing() {
-        return Err(exit::missing(why));
-    }
-    if subject.program().is_some() {
-        return Ok(subject);
-    }
-    if !subject.parts().is_empty() {
-        let parts = subject.parts().iter().cloned().map(in_processes);
-        return match Mixed::new(parts.collect::<Result<_, _>>()?) {
-            Ok(mixed) => Ok(Arc::new(mixed)),
-            Err(error) => Err(exit::input(error.to_string())),
-        };
-    }
-    let program = std::env::current_exe().map_err(|error| {
-        exit::missing(format!(
-            "{error} It says where this program is, which each client runs"
-        ))
-    })?;
-    let program = program.to_string_lossy().into_owned();
-    let command = vec![program, "driver".to_owned(), subject.name().to_owned()];
-    Ok(Arc::new(ExecSubject::for_subject(
-        subject.as_ref(),
-        command,
-    )))
-}
-
-/// How scenarios are run.
-pub(crate) struct ScenarioRunOptions {
-    /// How many at a time.
-    jobs: usize,
-    /// The lock is the user's own: its exit code says whether it was lost, whatever files expect.
-    own_lock: bool,
-    /// Somebody's own servers; `None`: each scenario starts its own.
-    external: Option<Arc<dyn Provisioner>>,
-    /// The API of the Toxiproxy server that harms links.
-    toxiproxy: Option<SocketAddr>,
-    /// Who carries faults out besides the harness.
-    engine: Option<Arc<dyn Engine>>,
-    /// A history of more bytes is kept compressed; `None`: the default.
-    compress_above: Option<u64>,
-}
-
-impl ScenarioRunOptions {
-    /// So many at a time, each on servers of its own, or on somebody's own for the run whose keys begin so.
-    pub(crate) fn new(jobs: usize, servers: Option<&Servers>, prefix: &str) -> Self {
-        Self {
-            jobs,
-            own_lock: false,
-            external: servers.and_then(|servers| servers.for_run(prefix)),
-            toxiproxy: None,
-            engine: servers.and_then(|servers| servers.engine.clone()),
-            compress_above: None,
-        }
-    }
-
-    /// So many at a time, each on servers of its own.
-    pub(crate) fn side_by_side(jobs: usize) -> Self {
-        Self::new(jobs, None, "")
-    }
-}
-
-/// A plan that was run: its number, its directory below the run's, and how it ended.
-pub(crate) struct PlanOutcome {
-    pub(crate) index: usize,
-    pub(crate) dir: String,
-    pub(crate) plan: Plan,
-    pub(crate) result: Result<ScenarioRun, RunError>,
-}
-
-/// Runs plans side by side, each in its directory below `root`, and gives each as it ends.
-pub(crate) fn run_each(
-    planned: Vec<(String, Planned)>,
-    how: &ScenarioRunOptions,
-    root: &Path,
-    cancel: &Cancel,
-) -> anyhow::Result<impl Stream<Item = PlanOutcome> + use<>> {
-    let runs = planned
-        .into_iter()
-        .enumerate()
-        .map(|(index, (dir, planned))| {
-            let provisioner = match &how.external {
-                Some(external) => external.clone(),
-                None => provisioner::of(&planned.plan.topology)?,
-            };
-            let mut options = RunOptions::new(root.join(&dir), planned.subject, provisioner);
-            options.cancel = cancel.flag();
-            options.toxiproxy = how.toxiproxy;
-            options.engine = how.engine.clone();
-            if let Some(bytes) = how.compress_above {
-                options.plain_history_max_bytes = bytes;
-            }
-            let plan = planned.plan.clone();
-            plans::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
-            let run = async move { run_scenario(&planned.plan, &options).await };
-            // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
-            Ok(async move {
-                let result = tokio::spawn(run).await.unwrap_or_else(|error| {
-                    let words = error.try_into_panic().ok();
-                    let words = words.and_then(|words| words.downcast::<String>().ok());
-                    let words = words.map_or_else(String::new, |words| format!(": {words}"));
-                    Err(RunError::Other(format!("it ended in a panic{words}")))
-                });
-                PlanOutcome {
-                    index,
-                    dir,
-                    plan,
-                    result,
-                }
-            })
-        });
-    let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(futures_util::stream::iter(runs).buffer_unordered(how.jobs))
-}
-
-/// Runs all and keeps each as it ends. Gives the worst exit code.
-pub(crate) async fn run_all(
-    planned: Vec<Planned>,
-    how: ScenarioRunOptions,
-    keeper: &mut Keeper,
-) -> anyhow::Result<u8> {
-    let terminal = keeper.terminal.clone();
-    // Of a part also a single one: `merge` puts the parts side by side.
-    let several = planned.len() > 1 || keeper.run.part.is_some();
-    let bar = terminal.bar(planned.len() as u64, "scenarios");
-    let widest = |of: fn(&Plan) -> &str| {
-        let lengths = planned.iter().map(|planned| of(&planned.plan).len());
-        lengths.max().unwrap_or(0)
-    };
-    let widths = (
-        widest(|plan| &plan.name),
-        widest(|plan| plan.topology.kind.name()),
-    );
-    let numbered = (1..).zip(planned).map(|(number, planned)| {
-        let plan = &planned.plan;
-        let dir = match several {
-            true => format!("{number:02}-{}-{}", plan.name, plan.seed),
-            false => String::new(),
-        };
-        (dir, planned)
-    });
-    let mut running = run_each(numbered.collect(), &how, &keeper.path(), &keeper.cancel)?;
-    let mut code = exit::AS_EXPECTED;
-    let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
-    while let Some(ended) = running.next().await {
-        let PlanOutcome {
-            index,
-            dir,
-            plan,
-            result,
-        } = ended;
-        match result {
-            Ok(ScenarioRun {
-                mut result,
-                warnings,
-                ..
-            }) => {
-                for warning in warnings {
-                    terminal.warn(&format!("{} (seed {}): {warning}", plan.name, plan.seed));
-                }
-                result.dir = dir;
-                if how.own_lock {
-                    result.exit_code = chaos::outcome::judge_lock(&result);
-                }
-                code = exit::worse(code, result.exit_code);
-                let line = line(&result, widths);
-                bar.set_message(crate::terminal::message(&line));
-                terminal.detail(&line);
-                kept.push((index, result));
-                kept.sort_by_key(|(index, _)| *index);
-                keeper.run.scenarios = kept.iter().map(|(_, result)| result.clone()).collect();
-                keeper.save()?;
-            }
-            Err(RunError::NotApplicable(why)) => {
-                let skipped = skipped(&plan.name, plan.topology.kind, &plan.lock.subject, why);
-                terminal.detail(&skipped.to_string());
-                keeper.run.not_applicable.push(skipped);
-                keeper.save()?;
-            }
-            // What was measured before an error is kept; the others go on.
-            Err(error) => {
-                let failure = code_of(&error);
-                code = exit::worse(code, failure);
-                let message = format!("{} (seed {}): {error}", plan.name, plan.seed);
-                terminal.warn(&message);
-                keeper.run.warnings.push(message);
-                keeper.save()?;
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    // A run that tried nothing must not pass. Of a part, `merge` says whether the whole did.
-    if keeper.run.part.is_none()
-        && kept.is_empty()
-        && code == exit::AS_EXPECTED
-        && !keeper.run.not_applicable.is_empty()
-    {
-        terminal.warn(NOTHING_TRIED);
-        code = exit::INPUT;
-    }
-    if keeper.cancel.is_wanted() {
-        code = exit::INTERRUPTED;
-    }
-    Ok(code)
-}
-
-pub(crate) fn code_of(error: &RunError) -> u8 {
-    match error {
-        RunError::Missing(_) => exit::MISSING,
-        RunError::Input(why) | RunError::NotApplicable(why) => exit::of_text(exit::INPUT, why),
-        RunError::Other(why) => exit::of_text(exit::DEFECT, why),
-    }
-}
-
-/// A line of progress, its first two columns so wide.
-fn line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
-    format!(
-        "{:<name$}  {:<topology$}  {}",
-        result.name,
-        result.topology,
-        result.said()
-    )
 }

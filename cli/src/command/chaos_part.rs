@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::clock::Reference;
+use chaos::batch::PlannedRun;
+use chaos::kept_plan::{self, PLAN_FILE};
 use chaos::plan::Plan;
 use chaos::run::shared_clients::{
     PartBarrier, harms_servers, judge_whole, not_shareable, record_part,
@@ -14,9 +16,7 @@ use clap::{Args, ValueEnum};
 use results::run::Run;
 
 use super::bench_part::{clients_of, join, part_ways};
-use super::chaos::{Planned, code_of, subject_of};
 use super::part_number::{PARTS, PartNumber, digest_of_plan};
-use super::plans::{self, PLAN_FILE};
 use super::run::Keeper;
 use super::target::{Servers, allow};
 use crate::args::duration;
@@ -58,14 +58,14 @@ impl ShareArgs {
     pub(super) async fn run(
         &self,
         slice: Option<PartNumber>,
-        mut planned: Vec<Planned>,
+        mut planned: Vec<PlannedRun>,
         servers: &mut Servers,
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
         let slice =
             slice.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
-        let (Some(Planned { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
+        let (Some(PlannedRun { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
         else {
             return Err(no("the parts run one scenario with one seed together"));
         };
@@ -117,7 +117,7 @@ impl ShareArgs {
             barrier: barrier.clone(),
             reference: Arc::new(Reference::of(&reference).map_err(exit::usage)?),
         });
-        plans::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
+        kept_plan::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
         let code = match record_part(&plan, &options).await {
             Ok((partial, incomplete)) => {
                 keeper.run.warnings.extend(incomplete);
@@ -129,7 +129,7 @@ impl ShareArgs {
             }
             Err(error) => {
                 keeper.run.warnings.push(error.to_string());
-                code_of(&error)
+                exit::of_run(&error)
             }
         };
         for warning in &keeper.run.warnings {
@@ -158,7 +158,7 @@ pub(super) fn merged(runs: &[Run], dirs: &[PathBuf], target: &Path) -> anyhow::R
     let mut common: Option<Plan> = None;
     let (mut left, mut of) = (Vec::new(), 1);
     for (run, dir) in runs.iter().zip(dirs) {
-        let text = results::limits::read_to_string(&dir.join(PLAN_FILE));
+        let text = results::limits::read_text(dir.join(PLAN_FILE));
         let (Some(part), Ok(text)) = (&run.part, text) else {
             continue;
         };
@@ -175,6 +175,6 @@ pub(super) fn merged(runs: &[Run], dirs: &[PathBuf], target: &Path) -> anyhow::R
     }
     let plan = common.ok_or_else(|| exit::input("no part says what it ran"))?;
     std::fs::write(target.join(PLAN_FILE), plan.to_json())?;
-    let subject = subject_of(&plan)?;
-    judge_whole(&plan, of, &left, subject.as_ref(), target).map_err(exit::input)
+    let whole = PlannedRun::of_plan(plan)?;
+    judge_whole(&whole.plan, of, &left, whole.subject.as_ref(), target).map_err(exit::input)
 }

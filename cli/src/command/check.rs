@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chaos::checkers::{self, CheckOptions, CheckReport, Reader};
+use chaos::kept_plan::PLAN_FILE;
 use chaos::plan::Plan;
 use chaos::proof;
 use clap::Args;
@@ -18,7 +19,6 @@ use results::store::{HISTORY_FILE, RUN_FILE, refuse_links};
 use results::verdict::{CLASSES, State, Verdict, Verdicts};
 use serde::Serialize;
 
-use super::plans::PLAN_FILE;
 use super::run::dir_of;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -350,7 +350,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
 
 /// What the plan beside a history says of its servers; nothing without a plan.
 fn masters(dir: &Path) -> Vec<String> {
-    let text = results::limits::read_to_string(&dir.join(PLAN_FILE)).unwrap_or_default();
+    let text = results::limits::read_text(dir.join(PLAN_FILE)).unwrap_or_default();
     Plan::from_json(&text).map_or(Vec::new(), |plan| plan.masters())
 }
 

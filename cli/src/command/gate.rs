@@ -8,7 +8,6 @@ use results::report::text;
 
 use super::run::{dir_of, load};
 use crate::exit;
-use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `gate`.
@@ -108,7 +107,7 @@ fn conditions_of(words: &[&String], budgets: &[PathBuf]) -> anyhow::Result<Vec<C
         return Err(exit::usage(errors.join("\n")));
     }
     for path in budgets {
-        let text = files::read(path).map_err(exit::input)?;
+        let text = results::limits::read_text(path).map_err(exit::input)?;
         match gate::parse_budget(&text) {
             Ok(of_file) => conditions.extend(of_file),
             Err(found) => errors.extend(found.into_iter().map(|(line, error)| {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use bench::driver::BenchOutcome;
+use chaos::kept_plan::PLAN_FILE;
 use clap::Args;
 use results::merge::{beside, merge, same_plan};
 use results::parts::{WholeOutcome, whole};
@@ -11,7 +12,6 @@ use results::report::text;
 use results::run::Run;
 use results::store::{REPORT_FILE, RUN_FILE, SUMMARY_FILE, StoreError, load_dir};
 
-use super::plans::PLAN_FILE;
 use super::run::{NOTHING_TRIED, as_expected, made, save_all, store};
 use super::{bench_part, chaos_part};
 use crate::exit;

@@ -1,12 +1,7 @@
-//! `--provisioner` and its companions: what servers run in, and the way to start them.
-
-use std::sync::Arc;
+//! `--provisioner` and its companions: what servers run in.
 
 use clap::Args;
-use cluster_config::{ContainerNetwork, Process, Provisioner, ProvisionerKind, Topology};
-
-#[cfg(not(feature = "containers"))]
-use crate::exit;
+use cluster_config::{ContainerNetwork, ProvisionerKind, Topology};
 
 const RUNNING: &str = "How servers run";
 
@@ -34,18 +29,5 @@ impl ProvisionerArgs {
         topology.provisioner = self.provisioner.unwrap_or(topology.provisioner);
         topology.image = self.image.clone().or(topology.image.take());
         topology.container_network = self.container_network.or(topology.container_network);
-    }
-}
-
-/// The provisioner that a topology names.
-pub(crate) fn of(topology: &Topology) -> anyhow::Result<Arc<dyn Provisioner>> {
-    match topology.provisioner {
-        ProvisionerKind::Process => Ok(Arc::new(Process)),
-        #[cfg(feature = "containers")]
-        ProvisionerKind::Container => Ok(Arc::new(cluster_config::Container)),
-        #[cfg(not(feature = "containers"))]
-        ProvisionerKind::Container => Err(exit::missing(
-            "this locklab was built without containers, as `make quickstart` builds it; build it with them: cargo build --release -p cli",
-        )),
     }
 }

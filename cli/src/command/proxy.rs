@@ -9,7 +9,6 @@ use cluster_config::Toxiproxy;
 use crate::args::loopback;
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::files;
 use crate::terminal::Terminal;
 
 /// Flags of `proxy`.
@@ -24,7 +23,11 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let config = options.config.as_ref().map(files::read).transpose();
+    let config = options
+        .config
+        .as_ref()
+        .map(results::limits::read_text)
+        .transpose();
     let config = config.map_err(exit::input)?;
     let cancel = Cancel::listen()?;
     let toxiproxy = Toxiproxy::listen(options.listen)

@@ -1,13 +1,15 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
 use bench::driver::BenchPlan;
+use chaos::batch::PlannedRun;
 use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
 use super::bench::{keep_server, measure, short_plan};
-use super::chaos::{ScenarioRunOptions, planned_one, run_all, source};
 use super::run::{Keeper, seed};
+use super::scenario_batch::{batch_options, run_all};
+use super::scenario_source::source;
 use crate::args::ResultArgs;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -73,14 +75,18 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
 async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let planned = SCENARIOS
         .iter()
-        .map(|name| planned_one(&source(name)?.scenario.map_err(exit::input)?, seed))
+        .map(|name| {
+            let scenario = source(name)?.scenario.map_err(exit::input)?;
+            Ok(PlannedRun::of_scenario(&scenario, seed)?)
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
 
     let measured = measure_all(keeper).await?;
     if keeper.cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    let judged = run_all(planned, ScenarioRunOptions::side_by_side(JOBS), keeper).await?;
+    let batch = batch_options(JOBS, None, keeper);
+    let judged = run_all(planned, &batch, false, keeper).await?;
     Ok(exit::worse(measured, judged))
 }
 

@@ -1,11 +1,13 @@
 //! `locklab replay`: the same plans again, and how many of the repeats convict; or the smallest plan that still does.
 
+use chaos::batch::PlannedRun;
+use chaos::kept_plan;
 use clap::Args;
 
-use super::chaos::{Planned, ScenarioRunOptions, run_all, subject_of};
-use super::plans::{self, Trust};
-use super::run::Keeper;
-use super::shrink::{self, Smaller};
+use super::plan_trust::Trust;
+use super::replay_shrink::{self, Smaller};
+use super::run::{Keeper, store};
+use super::scenario_batch::{batch_options, run_all};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -36,17 +38,14 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     if options.shrink {
-        return shrink::run(&options.run, &options.smaller, options.trust, terminal).await;
+        return replay_shrink::run(&options.run, &options.smaller, options.trust, terminal).await;
     }
-    let kept = plans::of_run(&options.run)?;
+    let kept = kept_plan::of_run(&options.run, &store())?;
     options.trust.check(&kept, terminal)?;
     let mut planned = Vec::new();
     for kept in &kept {
         for _ in 0..options.repeat {
-            planned.push(Planned {
-                subject: subject_of(&kept.plan)?,
-                plan: kept.plan.clone(),
-            });
+            planned.push(PlannedRun::of_plan(kept.plan.clone())?);
         }
     }
     let seed = kept.first().map_or(0, |kept| kept.plan.seed);
@@ -55,7 +54,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         _ => "replay".to_owned(),
     };
     let mut keeper = Keeper::begin(terminal, "replay", &name, seed)?;
-    let how = ScenarioRunOptions::side_by_side(options.jobs as usize);
-    let code = run_all(planned, how, &mut keeper).await?;
+    let batch = batch_options(options.jobs as usize, None, &keeper);
+    let code = run_all(planned, &batch, false, &mut keeper).await?;
     keeper.judged(code, |_| Ok(()))
 }

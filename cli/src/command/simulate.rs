@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use chaos::scenario::Scenario;
+use chaos::smallest::{self, GRAVEST_FIRST};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
@@ -13,7 +14,6 @@ use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
 use simulation::simulated_subset::{misfit, unjudged};
 use simulation::swarm::{self, PHASES, Report, SeedReport};
 
-use super::shrink::{self, GRAVEST_FIRST};
 use crate::exit;
 use crate::files;
 use crate::terminal::{Terminal, columns};
@@ -133,7 +133,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 /// A scenario that can be simulated, as the text of its file.
 fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     let name = path.display().to_string();
-    let text = files::read(path).map_err(exit::input)?;
+    let text = results::limits::read_text(path).map_err(exit::input)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::input)?;
     if let Some(why) = misfit(&scenario) {
         return Err(exit::usage(format!(
@@ -157,13 +157,14 @@ fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow:
         return Ok(());
     };
     let whole = plan(one.seed, wanted);
-    let (smallest, run) = swarm::smallest(whole.clone(), class, TRIES)?;
+    let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
     let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
-    let (scenario, _) = shrink::write(&dir, &smallest)?;
+    let (scenario, _) = smallest::write(&dir, &small).map_err(exit::unwritable)?;
+    let scenario = scenario.display();
     terminal.note(&format!(
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
-        shrink::words(&whole),
-        shrink::words(&smallest),
+        smallest::size(&whole),
+        smallest::size(&small),
         verdict(&run),
         run.diagram.unwrap_or_default(),
         one.seed

@@ -22,7 +22,7 @@ use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
 use super::bench::subject_error;
-use super::chaos::Source;
+use super::scenario_source::Source;
 use crate::args::{TargetConsent, elsewhere, unconnected};
 use crate::exit;
 use crate::terminal::Terminal;

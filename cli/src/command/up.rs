@@ -7,10 +7,9 @@ use clap::Args;
 use cluster_config::input::schema_keys;
 use cluster_config::{ClusterError, Deployment, Persistence, Topology, TopologyKind, UpOptions};
 
-use super::provisioner::{self, ProvisionerArgs};
+use super::provisioner::ProvisionerArgs;
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::files;
 use crate::terminal::Terminal;
 
 /// How often `up` looks whether somebody else took its servers down.
@@ -77,7 +76,7 @@ fn named(word: &str) -> anyhow::Result<Topology> {
         return Ok(Topology::of(kind));
     }
     if word.ends_with(".toml") || word.contains('/') || std::path::Path::new(word).is_file() {
-        let text = files::read(word).map_err(exit::input)?;
+        let text = results::limits::read_text(word).map_err(exit::input)?;
         // The servers of a scenario can be started by themselves.
         let scenario = schema_keys(&chaos::scenario::json_schema(), "/properties");
         let scenario = scenario.unwrap_or_default();
@@ -135,7 +134,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     topology.acl |= options.acl;
     options.provisioner.apply(&mut topology);
     topology.validate().map_err(exit::usage)?;
-    let provisioner = provisioner::of(&topology)?;
+    let provisioner = cluster_config::provisioner_of(&topology)?;
     if let Some(remark) = topology.remark() {
         terminal.note(remark);
     }

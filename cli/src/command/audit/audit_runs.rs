@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use chaos::audit::{OpenQuestion, beside, doubt, fitted};
+use chaos::batch::{PlanOutcome, PlannedRun, run_each};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun, missing_server};
 use chaos::scenario::scenario_text;
+use chaos::smallest::{GRAVEST_FIRST, SmallestPlanSearch};
 use futures_util::StreamExt as _;
 use results::audit::{
     AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
@@ -15,11 +17,11 @@ use results::report::command_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
-use super::super::chaos::{PlanOutcome, Planned, planned_one, run_each};
 use super::super::run::Keeper;
-use super::super::shrink::{GRAVEST_FIRST, Runner};
+use super::super::scenario_batch::batch_options;
 use super::meet::ProbedLock;
 use super::{AuditRun, AuditScenario};
+use crate::files;
 use crate::terminal::Terminal;
 
 /// `run.json` grows with every run, so it is not written after each.
@@ -111,7 +113,7 @@ impl<'a> AuditRuns<'a> {
             for plan in cell.plans.iter().flatten() {
                 let subject = self.met[cell.subject].subject.clone();
                 let plan = plan.clone();
-                planned.push((place, Planned { plan, subject }));
+                planned.push((place, PlannedRun { plan, subject }));
             }
         }
         self.each(planned, "scenarios", keeper, |cells, place, ran| {
@@ -126,7 +128,7 @@ impl<'a> AuditRuns<'a> {
 
     /// Settles what is in doubt: a sound lock on the same scenario and seed, and the same plan once more.
     pub(super) async fn settle(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
-        let mut twins: BTreeMap<(usize, u64), Planned> = BTreeMap::new();
+        let mut twins: BTreeMap<(usize, u64), PlannedRun> = BTreeMap::new();
         let mut planned = Vec::new();
         for (place, cell) in self.cells.iter().enumerate() {
             let asked = &self.work.scenarios[cell.asked];
@@ -137,7 +139,7 @@ impl<'a> AuditRuns<'a> {
                     let key = (cell.asked, tried.ran.seed);
                     let mut scenario = asked.scenario.clone();
                     scenario.lock.subject = twin(asked).to_owned();
-                    twins.insert(key, planned_one(&scenario, key.1)?);
+                    twins.insert(key, PlannedRun::of_scenario(&scenario, key.1)?);
                 }
                 if doubt == OpenQuestion::LivenessAlone {
                     let plans = cell.plans.iter().flatten();
@@ -145,7 +147,10 @@ impl<'a> AuditRuns<'a> {
                     let subject = &self.met[cell.subject].subject;
                     planned.extend(same.map(|plan| {
                         let subject = subject.clone();
-                        (FollowUpRun::Again(place, number), Planned { plan, subject })
+                        (
+                            FollowUpRun::Again(place, number),
+                            PlannedRun { plan, subject },
+                        )
                     }));
                 }
             }
@@ -195,9 +200,15 @@ impl<'a> AuditRuns<'a> {
                 .find(|plan| plan.seed == run.seed)?;
             let (plan, file, root) = (plan.clone(), format!("{}/small.toml", run.dir), &root);
             Some(async move {
-                let mut runner = Runner::new(class, 1, work.cancel)?;
+                let dir = files::work_dir()?;
+                let search = SmallestPlanSearch {
+                    dir: dir.path().to_owned(),
+                    class: class.to_owned(),
+                    reruns: 1,
+                    cancel: work.cancel.flag(),
+                };
                 let until = Some(Instant::now() + within);
-                let found = runner.smallest(&plan, u32::MAX, until, |_| {}).await?;
+                let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
                 let Some(found) = found else {
                     return anyhow::Ok((place, None));
                 };
@@ -233,7 +244,7 @@ impl<'a> AuditRuns<'a> {
     /// Runs plans side by side; each is kept as it ends.
     async fn each<T>(
         &mut self,
-        planned: Vec<(T, Planned)>,
+        planned: Vec<(T, PlannedRun)>,
         word: &str,
         keeper: &mut Keeper,
         mut done: impl FnMut(&mut [Cell], &T, FinishedRun),
@@ -252,8 +263,8 @@ impl<'a> AuditRuns<'a> {
             keys.push(key);
             numbered.push((format!("{number:03}-{}-{}", plan.name, plan.seed), planned));
         }
-        let how = work.how(keeper);
-        let mut running = run_each(numbered, &how, &keeper.path(), work.cancel)?;
+        let batch = batch_options(work.jobs, work.servers, keeper);
+        let mut running = run_each(numbered, &batch, &keeper.path())?;
         while let Some(ended) = running.next().await {
             let index = ended.index;
             let name = ended.plan.name.clone();
@@ -355,7 +366,7 @@ fn plans(
         return Err(lacking(why));
     }
     let fitting = fitted(&asked.scenario, &met.audited.name, has).map_err(lacking)?;
-    let seeds = super::super::chaos::seeds(work.seed, work.options.repeat)
+    let seeds = super::super::scenario_source::seeds(work.seed, work.options.repeat)
         .filter(|seed| work.has(asked, *seed));
     Ok(seeds.map(|seed| Plan::new(&fitting, seed)).collect())
 }

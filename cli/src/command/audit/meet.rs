@@ -8,12 +8,12 @@ use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
 use bench::subject::{Subject, SubjectError};
 use chaos::audit::place;
+use chaos::batch::in_processes;
 use chaos::checkers::kinds::is_alone;
 use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::super::abilities::ask;
-use super::super::chaos::in_processes;
 use super::super::conform::paragraph;
 use crate::exit;
 

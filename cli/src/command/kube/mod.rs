@@ -14,7 +14,7 @@ use kubernetes::engine::ChaosMesh;
 use kubernetes::objects::{objects, yaml};
 use kubernetes::spec::{self, IMAGE, Spec, Storage, dns_label};
 
-use super::chaos::source;
+use super::scenario_source::source;
 use crate::exit;
 use crate::terminal::Terminal;
 

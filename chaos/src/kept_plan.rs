@@ -10,67 +10,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench::subject::Subject;
-use chaos::plan::Plan;
-use clap::Args;
 use results::limits;
 use results::run::ScenarioResult;
-use results::store::{RUN_FILE, refuse_links};
+use results::store::{RUN_FILE, RunStore, load_dir, refuse_links};
 use results::verdict::State;
 use ring::hmac;
 
-use super::run::dir_of;
-use crate::exit;
-use crate::files;
-use crate::terminal::Terminal;
+use crate::plan::Plan;
+use crate::run::RunError;
 
 /// The file of a plan, beside the history that was made from it.
-pub(super) const PLAN_FILE: &str = "plan.json";
-
-/// Flags of commands that run a kept plan again.
-#[derive(Debug, Args)]
-pub(crate) struct Trust {
-    /// Run the programs that the plan names, although it was not made on this machine
-    #[arg(long)]
-    trust_plan: bool,
-}
+pub const PLAN_FILE: &str = "plan.json";
 
 /// A plan as it was kept.
-pub(crate) struct KeptPlan {
-    pub(crate) plan: Plan,
+#[derive(Debug, Clone)]
+pub struct KeptPlan {
+    /// What was decided.
+    pub plan: Plan,
     /// What came out; `None` where the run was ended before that was known.
-    pub(crate) result: Option<ScenarioResult>,
-    /// This machine made it.
-    is_own: bool,
-}
-
-impl Trust {
-    /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they are.
-    pub(crate) fn check(&self, kept: &[KeptPlan], terminal: &Terminal) -> anyhow::Result<()> {
-        let mut found = Vec::new();
-        for kept in kept.iter().filter(|kept| !kept.is_own) {
-            let name = &kept.plan.name;
-            let named = programs(&kept.plan)?;
-            found.extend(named.into_iter().map(|what| format!("  {name}: {what}")));
-        }
-        found.dedup();
-        if found.is_empty() {
-            return Ok(());
-        }
-        let found = found.join("\n");
-        if self.trust_plan {
-            terminal.warn(&format!(
-                "from a plan that was not made on this machine:\n{found}"
-            ));
-            return Ok(());
-        }
-        Err(exit::usage(format!(
-            "this plan was not made on this machine, or was changed since, and it would run with your rights:\n{found}\nadd --trust-plan if you know where it comes from"
-        )))
-    }
+    pub result: Option<ScenarioResult>,
+    /// This machine made it, and nobody changed it since.
+    pub is_own: bool,
 }
 
 /// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere could do harm by.
-fn programs(plan: &Plan) -> anyhow::Result<Vec<String>> {
+///
+/// # Errors
+/// A lock that there is not.
+pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();
     let topology = &plan.topology;
     let is_path = |text: &str| text.contains('/');
@@ -91,13 +58,13 @@ fn programs(plan: &Plan) -> anyhow::Result<Vec<String>> {
         }
     }
     for fault in &plan.faults {
-        let with = serde_json::to_string(&fault.with)?;
+        let with = serde_json::to_string(&fault.with).unwrap_or_default();
         if matches!(fault.fault.as_str(), "command" | "config-set") || is_path(&with) {
             found.push(format!("the fault {} {with}", fault.fault));
         }
     }
     let subject = bench::subjects::find(&plan.lock.subject)
-        .map_err(|error| exit::input(format!("{}: {error}", plan.name)))?;
+        .map_err(|error| RunError::Input(format!("{}: {error}", plan.name)))?;
     let mut subjects: Vec<&Arc<dyn Subject>> = vec![&subject];
     while let Some(subject) = subjects.pop() {
         subjects.extend(subject.parts());
@@ -105,7 +72,7 @@ fn programs(plan: &Plan) -> anyhow::Result<Vec<String>> {
         let command = command.map(results::report::command_line);
         found.extend(command.map(|command| format!("the lock {command}")));
     }
-    let hooks = serde_json::to_value(&plan.hooks)?;
+    let hooks = serde_json::to_value(&plan.hooks).unwrap_or_default();
     let hooks = hooks.as_object().into_iter().flatten();
     found.extend(hooks.map(|(name, words)| format!("the hook {name} {words}")));
     Ok(found)
@@ -145,8 +112,9 @@ fn seal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Puts this machine's seal beside a plan that it is about to write. Without one the plan is as from elsewhere.
-pub(super) fn seal(path: &Path, text: &str) {
+/// Puts this machine's seal beside a plan that it is about to write. Without one, as where the seal cannot be written, the plan is as from
+/// elsewhere.
+pub fn seal(path: &Path, text: &str) {
     let put = || {
         let tag = hmac::sign(&key()?, text.as_bytes());
         fs::create_dir_all(path.parent()?).ok()?;
@@ -169,13 +137,13 @@ fn is_sealed(path: &Path, text: &str) -> bool {
 
 impl KeptPlan {
     /// The classes that were violated.
-    pub(crate) fn violated(&self) -> Vec<&'static str> {
+    pub fn violated(&self) -> Vec<&'static str> {
         self.result.as_ref().map(violated).unwrap_or_default()
     }
 }
 
 /// The classes that a result has violated, in their order.
-pub(crate) fn violated(result: &ScenarioResult) -> Vec<&'static str> {
+pub fn violated(result: &ScenarioResult) -> Vec<&'static str> {
     let verdicts = result.verdicts.iter();
     verdicts
         .filter(|(_, verdict)| verdict.state == State::Violated)
@@ -183,19 +151,22 @@ pub(crate) fn violated(result: &ScenarioResult) -> Vec<&'static str> {
         .collect()
 }
 
-/// The plans of a run: a directory, its name under `runs/`, `latest`, or a `plan.json` itself.
-pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
+/// The plans of a run: a directory, its name in the store, `latest`, or a `plan.json` itself.
+///
+/// # Errors
+/// A run without a plan, links in it, and files that cannot be read.
+pub fn of_run(run: &str, store: &RunStore) -> Result<Vec<KeptPlan>, RunError> {
     let path = Path::new(run);
     if path.is_file() && path.file_name().is_some_and(|name| name != RUN_FILE) {
         return Ok(vec![kept(path, None)?]);
     }
     // A run that was ended early: the plan was saved before anything started.
     if path.is_dir() && !path.join(RUN_FILE).is_file() && path.join(PLAN_FILE).is_file() {
-        refuse_links(path).map_err(exit::input)?;
+        refuse_links(path).map_err(input)?;
         return Ok(vec![kept(&path.join(PLAN_FILE), None)?]);
     }
-    let dir = dir_of(run)?;
-    let whole = results::store::load_dir(&dir).map_err(exit::input)?;
+    let dir = store.resolve(run).map_err(input)?;
+    let whole = load_dir(&dir).map_err(input)?;
     let mut plans = Vec::new();
     for result in whole.scenarios {
         plans.push(kept(&dir.join(&result.dir).join(PLAN_FILE), Some(result))?);
@@ -206,7 +177,7 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
         }
     }
     if plans.is_empty() {
-        return Err(exit::input(format!(
+        return Err(RunError::Input(format!(
             "{} has no scenario, so there is no plan to run again",
             dir.display()
         )));
@@ -215,11 +186,11 @@ pub(crate) fn of_run(run: &str) -> anyhow::Result<Vec<KeptPlan>> {
 }
 
 /// Plans of a run that was ended before it had a result, by place.
-fn plans_below(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn plans_below(dir: &Path) -> Result<Vec<PathBuf>, RunError> {
     let mut paths = vec![dir.join(PLAN_FILE)];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
-            refuse_links(&entry.path()).map_err(exit::input)?;
+            refuse_links(&entry.path()).map_err(input)?;
             paths.push(entry.path().join(PLAN_FILE));
         }
     }
@@ -228,13 +199,17 @@ fn plans_below(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn kept(path: &Path, result: Option<ScenarioResult>) -> anyhow::Result<KeptPlan> {
-    let text = files::read(path).map_err(exit::input)?;
+fn kept(path: &Path, result: Option<ScenarioResult>) -> Result<KeptPlan, RunError> {
+    let text = limits::read_text(path).map_err(RunError::Input)?;
     let plan = Plan::from_json(&text)
-        .map_err(|error| exit::input(format!("{}: {error}", path.display())))?;
+        .map_err(|error| RunError::Input(format!("{}: {error}", path.display())))?;
     Ok(KeptPlan {
         plan,
         result,
         is_own: is_sealed(path, &text),
     })
+}
+
+fn input(error: impl std::fmt::Display) -> RunError {
+    RunError::Input(error.to_string())
 }

@@ -1,0 +1,102 @@
+//! Judges a lock of one's own from a test, without the command line.
+//!
+//! Faults stop and kill clients, so that each client must be a process. The test program is therefore started again for each: the test
+//! that [`Laboratory::new`] names calls [`serve_client`], which in such a process answers for the lock, and does nothing in any other.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bench::abilities::Abilities;
+use bench::exec::ExecSubject;
+use bench::serve::{ServeError, serve};
+use bench::subject::Subject;
+use tokio::sync::watch;
+
+use crate::audit::fitted;
+use crate::batch::{BatchOptions, PlannedRun, run_options, this_program};
+use crate::plan::Plan;
+use crate::run::{RunError, ScenarioRun, run_scenario};
+use crate::scenario::Scenario;
+
+/// Says to a process of a test program that it is a client.
+const CLIENT: &str = "LOCKLAB_TEST_CLIENT";
+
+/// Where such a process answers: its standard output is the test runner's.
+const ANSWERS: &str = "/dev/fd/3";
+
+/// Starts a client: its answers go where its standard output would go, and what a test runner prints goes where its errors go.
+const AS_CLIENT: &str = "exec 3>&1 1>&2; exec \"$@\"";
+
+/// Runs scenarios against one lock, each on servers of its own that end with the run.
+pub struct Laboratory {
+    lock: Arc<dyn Subject>,
+    in_processes: Arc<dyn Subject>,
+    root: PathBuf,
+}
+
+impl Laboratory {
+    /// For `lock`, whose clients are this program with the test `client` alone. Plans, histories and logs go below `root`, a directory for
+    /// each scenario and seed; `env!("CARGO_TARGET_TMPDIR")` is one for a test.
+    ///
+    /// # Errors
+    /// The system does not say which program this is.
+    pub fn new(
+        lock: Arc<dyn Subject>,
+        client: &str,
+        root: impl Into<PathBuf>,
+    ) -> Result<Self, RunError> {
+        let variable = format!("{CLIENT}=1");
+        let program = this_program()?;
+        let command = ["/usr/bin/env", &variable, "/bin/sh", "-c", AS_CLIENT, "sh"];
+        let runner = [&program, client, "--exact", "--nocapture"];
+        let command = command.into_iter().chain(runner).map(str::to_owned);
+        let in_processes = ExecSubject::for_subject(lock.as_ref(), command.collect());
+        Ok(Self {
+            lock,
+            in_processes: Arc::new(in_processes),
+            root: root.into(),
+        })
+    }
+
+    /// Runs a scenario with one seed, and judges the lock by what was recorded. [`ScenarioResult::is_lost`] says whether the lock was lost,
+    /// the verdicts say by which promise, and a fault without evidence that it took effect leaves them unknown.
+    ///
+    /// Servers end with the run, and when this process ends before.
+    ///
+    /// # Errors
+    /// A scenario that the lock does not fit, servers that are missing, and files that cannot be written.
+    ///
+    /// [`ScenarioResult::is_lost`]: results::run::ScenarioResult::is_lost
+    pub async fn judge(&self, scenario: &Scenario, seed: u64) -> Result<ScenarioRun, RunError> {
+        let has = Abilities::assumed(self.lock.kinds());
+        let fitting = fitted(scenario, self.lock.name(), &has).map_err(RunError::NotApplicable)?;
+        let planned = PlannedRun {
+            plan: Plan::new(&fitting, seed),
+            subject: self.in_processes.clone(),
+        };
+        let name = format!("{}-{}-{seed}", self.lock.name(), planned.plan.name);
+        let dir = self.root.join(name.replace(['/', ':'], "-"));
+        // A history is never added to: what an earlier test left goes.
+        if dir.exists() {
+            let gone = fs::remove_dir_all(&dir);
+            gone.map_err(|error| RunError::io("remove", &dir, &error))?;
+        }
+        let never = watch::channel(false).1;
+        let options = run_options(dir, &planned, &BatchOptions::new(1, never))?;
+        run_scenario(&planned.plan, &options).await
+    }
+}
+
+/// In a process that was started as a client: answers for the lock until the harness says goodbye. In any other it returns at once.
+///
+/// # Errors
+/// A harness that breaks the protocol, or a broken pipe.
+pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
+    if std::env::var_os(CLIENT).is_none() {
+        return Ok(());
+    }
+    bench::consent::inherit();
+    let answers = fs::OpenOptions::new().write(true).open(ANSWERS)?;
+    serve(lock, tokio::io::stdin(), tokio::fs::File::from_std(answers)).await
+}
