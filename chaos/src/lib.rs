@@ -23,7 +23,7 @@
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
 //! | [`run`], [`batch`] | the plan, carried out, by one harness or by several; many plans, several at a time |
-//! | [`shrink`], [`smallest`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
+//! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
 //! | [`wait`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
@@ -55,7 +55,7 @@ pub mod run;
 pub mod scenario;
 pub mod shim;
 pub mod shrink;
-pub mod smallest;
+pub mod shrink_search;
 pub mod soak;
 pub mod toxiproxy;
 mod tracker;

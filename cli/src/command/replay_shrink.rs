@@ -2,7 +2,7 @@
 
 use chaos::kept_plan::{self, KeptPlan};
 use chaos::plan::Plan;
-use chaos::smallest::{self, GRAVEST_FIRST, SmallestPlanSearch};
+use chaos::shrink_search::{self, GRAVEST_FIRST, SmallestPlanSearch};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use results::verdict::CLASSES;
@@ -67,7 +67,7 @@ pub(super) async fn run(
         return Ok(exit::UNKNOWN);
     };
     let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
-    let written = smallest::write(&dir, shrinker.smallest()).map_err(exit::unwritable)?;
+    let written = shrink_search::write(&dir, shrinker.smallest()).map_err(exit::unwritable)?;
     let (scenario, plan) = (written.0.display(), written.1.display());
     let done = shrinker.is_done() && !cancel.is_wanted();
     let document = serde_json::json!({
@@ -78,8 +78,8 @@ pub(super) async fn run(
         format!(
             "{}\nbefore  {}\nafter   {}{}\nwrote {scenario}, to be run with `locklab --seed {} chaos {scenario}`",
             shrinker.smallest().to_text().trim_end(),
-            smallest::size(&kept.plan),
-            smallest::size(shrinker.smallest()),
+            shrink_search::size(&kept.plan),
+            shrink_search::size(shrinker.smallest()),
             if done { ": no smaller step convicts" } else { ": the search was ended early" },
             kept.plan.seed
         )
@@ -129,7 +129,7 @@ fn size(plan: &Plan) -> serde_json::Value {
     serde_json::json!({
         "faults": plan.faults.len(),
         "clients": plan.load.clients.len(),
-        "tasks": smallest::tasks(plan),
+        "tasks": shrink_search::tasks(plan),
         "locks": plan.load.locks.len(),
         "duration_ns": plan.load.does.duration.ns(),
     })

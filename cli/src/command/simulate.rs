@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use chaos::scenario::Scenario;
-use chaos::smallest::{self, GRAVEST_FIRST};
+use chaos::shrink_search::{self, GRAVEST_FIRST};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
@@ -159,12 +159,12 @@ fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow:
     let whole = plan(one.seed, wanted);
     let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
     let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
-    let (scenario, _) = smallest::write(&dir, &small).map_err(exit::unwritable)?;
+    let (scenario, _) = shrink_search::write(&dir, &small).map_err(exit::unwritable)?;
     let scenario = scenario.display();
     terminal.note(&format!(
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
-        smallest::size(&whole),
-        smallest::size(&small),
+        shrink_search::size(&whole),
+        shrink_search::size(&small),
         verdict(&run),
         run.diagram.unwrap_or_default(),
         one.seed

@@ -8,7 +8,7 @@ use chaos::batch::{PlanOutcome, PlannedRun, run_each};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun, missing_server};
 use chaos::scenario::scenario_text;
-use chaos::smallest::{GRAVEST_FIRST, SmallestPlanSearch};
+use chaos::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 use futures_util::StreamExt as _;
 use results::audit::{
     AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
