@@ -51,7 +51,7 @@
   }
   // What stood at the moment under the pointer: on a chart over time all lanes say it at once.
   const pointed = (svg) => {
-    const { to, left, right, part, grants, interval, tail } = svg.dataset;
+    const { to, left, right, part, grants, name, interval, tail } = svg.dataset;
     const [counts, tails] = [grants.split(" "), (tail ?? "").split("|")];
     const [cursor, words] = ["path", "text"].map((name) => document.createElementNS(svg.namespaceURI, name));
     cursor.setAttribute("class", "c-cursor");
@@ -67,7 +67,7 @@
       words.setAttribute("x", share > 0.6 ? x - 8 : x + 8);
       words.style.textAnchor = share > 0.6 ? "end" : "start";
       words.setAttribute("y", 40);
-      words.textContent = `${(ns / 1e9).toFixed(2)} s: ${counts[Math.floor(ns / part)] ?? 0} grants${slow ? `, p99 ${slow}` : ""}`;
+      words.textContent = `${(ns / 1e9).toFixed(2)} s: ${counts[Math.floor(ns / part)] ?? 0} grants${slow ? `, ${name} ${slow}` : ""}`;
     });
     svg.addEventListener("pointerleave", () => { cursor.removeAttribute("d"); words.textContent = ""; });
   };

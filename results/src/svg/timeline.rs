@@ -21,8 +21,8 @@ const LANE: f64 = 30.0;
 const CURVE: f64 = 46.0;
 /// Over a whole run so many owners have a lane: those of the overlap, and their neighbours.
 const OWNERS_MAX: usize = 4;
-/// The share of acquires that were faster.
-const TAIL: f64 = 0.99;
+/// The share of acquires that were faster; of few grants only the longest is known.
+const TAILS: [(f64, &str); 2] = [(0.99, "p99"), (1.0, "longest")];
 
 /// What is drawn over one axis.
 #[derive(Debug, Clone, Default)]
@@ -56,9 +56,12 @@ pub fn timeline(data: &TimelineData) -> Chart {
 /// All of it, aligned. Clients have a colour each, and lanes of their own, so that colour is only a help.
 pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let (from_ns, to_ns) = (data.window.from_ns, data.window.to_ns);
-    let tail = data.over_time.and_then(|over| over.acquire.as_ref());
-    let tail = tail.map(|waits| (waits.interval_ns, waits.quantile(TAIL)));
-    let tail = tail.filter(|(_, values)| values.iter().flatten().nth(2).is_some());
+    let waits = data.over_time.and_then(|over| over.acquire.as_ref());
+    let tail = waits.and_then(|waits| {
+        let curves = TAILS.map(|(share, name)| (waits.interval_ns, name, waits.quantile(share)));
+        let mut curves = curves.into_iter();
+        curves.find(|(_, _, values)| values.iter().flatten().nth(2).is_some())
+    });
     let owners = owners(data);
     let curves = f64::from(u8::from(data.over_time.is_some()) + u8::from(tail.is_some()));
     let holds_top = TOP + CURVE * curves;
@@ -91,14 +94,15 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
             over.grants.iter().format(" ")
         );
     }
-    if let Some((interval_ns, tail)) = &tail {
-        tail_curve(&mut canvas, &axis, *interval_ns, tail, TOP + CURVE);
+    if let Some((interval_ns, name, tail)) = &tail {
+        let lane = (TOP + CURVE, *name);
+        tail_curve(&mut canvas, &axis, *interval_ns, tail, lane);
         let words = tail
             .iter()
             .map(|ns| ns.map_or("–".to_owned(), units::duration));
         let _ = write!(
             values,
-            " data-interval=\"{interval_ns}\" data-tail=\"{}\"",
+            " data-name=\"{name}\" data-interval=\"{interval_ns}\" data-tail=\"{}\"",
             words.format("|")
         );
     }
@@ -203,7 +207,13 @@ fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, top: f64) {
 }
 
 /// How long the slowest of a hundred grants took.
-fn tail_curve(canvas: &mut Canvas, axis: &Axis, interval_ns: u64, tail: &[Option<u64>], top: f64) {
+fn tail_curve(
+    canvas: &mut Canvas,
+    axis: &Axis,
+    interval_ns: u64,
+    tail: &[Option<u64>],
+    (top, name): (f64, &str),
+) {
     let most = tail.iter().flatten().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
     let points = tail.iter().enumerate().map(|(at, ns)| {
@@ -213,14 +223,14 @@ fn tail_curve(canvas: &mut Canvas, axis: &Axis, interval_ns: u64, tail: &[Option
     let points = points.collect::<Vec<_>>();
     for stretch in points.split(Option::is_none) {
         let line: Vec<_> = stretch.iter().flatten().copied().collect();
-        canvas.polyline("c-line c-line-1", &line, "p99 of the time to a grant");
+        canvas.polyline("c-line c-line-1", &line, "time to a grant");
     }
     let dots = points
         .iter()
         .flatten()
         .map(|(x, y)| [(*x - 1.5, *y), (*x + 1.5, *y)]);
     canvas.lines("c-tick", &dots.collect::<Vec<_>>());
-    label_of_curve(canvas, top, "p99", &format!("to {}", units::duration(most)));
+    label_of_curve(canvas, top, name, &format!("to {}", units::duration(most)));
 }
 
 fn label_of_curve(canvas: &mut Canvas, top: f64, name: &str, range: &str) {

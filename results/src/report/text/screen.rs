@@ -109,7 +109,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
             (of(Tone::Kept), kept, "kept"),
             (of(Tone::Plain), REASONS_MAX, "controls"),
         ];
-        listed(&groups, table)
+        listed(&groups, width)
     };
     // What was kept gives way first.
     let rest = long(&list(1));
@@ -289,31 +289,38 @@ fn weight(tone: Tone, verdict: Option<&Verdict>, without_grant_ns: Option<u64>) 
     }
 }
 
+/// An entry as an item of a list.
+fn entry_line(words: &[String]) -> String {
+    let [mark, name, place, said] = words else {
+        return words.join("  ");
+    };
+    format!("{mark}  {name}, {place}{}", enclosed(": ", said, ""))
+}
+
 /// A group of entries, how many of them are shown, and the word for the others.
 type Group<'a> = (Vec<&'a Entry>, usize, &'static str);
 
 /// Groups of entries one below the other, as one table or a list.
-fn listed(groups: &[Group<'_>], table: bool) -> Vec<String> {
+fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
     let shown = |(entries, most, _): &Group<'_>| match entries.len() > *most {
         true => most.saturating_sub(1),
         false => entries.len(),
     };
-    let cells = groups
-        .iter()
-        .flat_map(|group| &group.0[..shown(group)])
-        .map(|entry| {
-            let mark = paint(tone_color(entry.tone), entry.mark);
-            let [name, place, said] =
-                [&entry.name, &entry.place, &entry.said].map(|text| printable(text));
-            match table {
-                true => vec![mark, name, place, said],
-                false => vec![format!(
-                    "{mark}  {name}, {place}{}",
-                    enclosed(": ", &said, "")
-                )],
-            }
-        });
-    let mut lines = aligned(&cells.collect::<Vec<_>>(), usize::MAX).into_iter();
+    let words = groups.iter().flat_map(|group| &group.0[..shown(group)]);
+    let words = words.map(|entry| {
+        let mark = paint(tone_color(entry.tone), entry.mark);
+        let texts = [&entry.name, &entry.place, &entry.said].map(|text| printable(text));
+        [mark].into_iter().chain(texts).collect::<Vec<_>>()
+    });
+    let words: Vec<Vec<String>> = words.collect();
+    let lines = aligned(&words, usize::MAX);
+    // A table that does not fit would be no table.
+    let fits = |line: &String| line.chars().count() <= width + 2;
+    let mut lines = match width >= usize::from(TABLE_WIDTH) && lines.iter().all(fits) {
+        true => lines,
+        false => words.iter().map(|words| entry_line(words)).collect(),
+    }
+    .into_iter();
     let mut out = Vec::new();
     for group @ (entries, _, word) in groups {
         for (entry, line) in entries[..shown(group)].iter().zip(lines.by_ref()) {
@@ -502,13 +509,18 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
     lines
 }
 
-/// A row as an item of a list: `lock-core:fair: on single, workload contended, tasks 16`.
+/// A row as an item of a list, without what was not measured.
 fn as_list(row: &[String]) -> String {
-    let named = ROW_HEADS.iter().zip(row).skip(1);
-    let named = named
-        .map(|(head, word)| format!("{head} {word}"))
-        .join(", ");
-    format!("{}: {named}", row[0])
+    let place = format!("{} on {}, {}, {} tasks", row[0], row[1], row[2], row[3]);
+    let figures = ROW_HEADS.iter().zip(row).skip(4);
+    let figures = figures.filter(|(head, word)| *word != "-" && **head != "safe");
+    let figures = figures.map(|(head, word)| match head.strip_suffix(" ms") {
+        Some(name) => format!("{name} {word} ms"),
+        None if *head == "cycles/s" => format!("{word} cycles/s"),
+        None => format!("{head} {word}"),
+    });
+    let safe = row.last().cloned();
+    format!("{place}: {}", figures.chain(safe).join(", "))
 }
 
 /// Differences that are shown, and how many are not.
