@@ -17,15 +17,21 @@ pub(super) fn table(
     rows: Vec<Vec<String>>,
 ) -> String {
     let words = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at));
+        let cells = rows.iter().chain([&header]).filter_map(|row| row.get(at));
         let words = cells
             .flat_map(|cell| cell.split([' ', '\n']))
             .map(self::width);
         words.max().unwrap_or(0).min(WORD_MAX) + 2
     };
     let mut words: Vec<usize> = (0..header.len()).map(words).collect();
-    if words.iter().sum::<usize>() > usize::from(width) {
-        words.truncate(1);
+    // Where not all fit, names are broken before figures.
+    let excess = words
+        .iter()
+        .sum::<usize>()
+        .saturating_sub(usize::from(width));
+    match words.first_mut() {
+        Some(name) if *name >= excess + 14 => *name -= excess,
+        _ => words.truncate(1),
     }
     let mut table = Table::new();
     table
