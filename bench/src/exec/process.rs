@@ -29,8 +29,8 @@ pub(super) struct DriverProcess {
 
 /// Starts a driver with its pipes.
 ///
-/// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run:
-/// a worker of the runtime, not one of its blocking threads.
+/// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run. A worker of a
+/// runtime ends before it, after `block_in_place` and ten idle seconds, unless `thread_keep_alive` is longer.
 pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess, SubjectError> {
     let (done, logged) = oneshot::channel();
     let stderr = match &to.log {
