@@ -284,6 +284,16 @@ fn a_crash_ends_belief_and_the_name_may_come_back() {
 }
 
 #[test]
+fn a_grant_whose_answer_was_read_after_the_death_of_its_client_is_nobodys() {
+    expect("crash-before-the-answer-was-read", &[]);
+}
+
+#[test]
+fn a_lock_whose_loss_is_said_with_its_grant_was_never_believed_in() {
+    expect("lost-as-it-was-granted", &["contract"]);
+}
+
+#[test]
 fn too_little_is_unknown_unless_the_floors_are_off() {
     let report = judged("too-little-happened");
     assert_eq!(report.verdicts.belief.state, State::Unknown);

@@ -35,7 +35,11 @@ pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
         let end_ns = end_ns(record, grant);
-        (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
+        // Nobody acts by a lock whose loss is said with its grant.
+        let begins = grant
+            .lost_ns
+            .is_none_or(|lost_ns| lost_ns > grant.returned_ns);
+        (begins && grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
     };
     record.grants.iter().map(interval).collect()
 }

@@ -3,8 +3,8 @@
 //! 1. An acquire answered ok is a grant from its return. An unknown one that names a grant is one too, once an ok extend,
 //!    an ok release or an accepted write of that grant proves it.
 //! 2. A grant's owner is the caller inside one life of one client: after a crash the same names are somebody else.
-//! 3. A client dies at its `crash` line; if a `kill` of it has none, at the kill. Grants returned by then are dead too; a
-//!    grant that is answered later counts.
+//! 3. A client dies at its `crash` line; if a `kill` of it has none, at the kill. Grants that it had been told of by then are dead
+//!    too, also where their answers were read later; a grant that it was told of later counts.
 //! 4. An operation without an end is unknown. The history ends with its last line.
 //! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given twice while
 //!    the first is alive, make the history doubtful.
@@ -307,7 +307,7 @@ impl Record {
 
     /// When the client of a grant died.
     pub fn died_ns(&self, grant: &Grant) -> Option<u64> {
-        self.death_since(self.ask_of(grant).client, grant.returned_ns)
+        self.death_since(self.ask_of(grant).client, grant.told_ns)
     }
 
     /// When an acquire was over: at its answer, else at its client's death; `None` while it is in flight to the end.
