@@ -119,7 +119,7 @@ pub(crate) enum Command {
     Chaos(command::chaos::Options),
     /// Measure locks under load, without faults; subjects and topologies take turns
     Bench(command::bench::Options),
-    /// Write a driver of 40 to 80 lines, for a lock library in any language, into a new directory
+    /// Write a driver of 60 to 100 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
     /// Show a run as text, or write it as HTML, Markdown, JUnit, CSV, JSON, SVG or text with -o
     Report(command::report::Options),

@@ -37,7 +37,13 @@ fn conforms(dir: &Path, language: &str) {
     }
     let text = |field: &str| written[field].as_str().expect("text").to_owned();
     let readme = std::fs::read_to_string(own.join("README.md")).expect("a README");
-    for needed in [&format!("conform '{}'", text("run")), &text("build")] {
+    let conform = format!("conform '{}'", text("run"));
+    for needed in [
+        &conform,
+        &text("build"),
+        "`hello.target`",
+        "`options.watchdog_ms`",
+    ] {
         assert!(readme.contains(needed), "{readme}");
     }
     let build = Command::new("sh")

@@ -1,4 +1,4 @@
-//! `locklab new-driver`: a driver of 40 to 80 lines, on the SDK of its language, in a new directory.
+//! `locklab new-driver`: a driver of 60 to 100 lines, on the SDK of its language, in a new directory.
 
 use std::{io, path::Path};
 
@@ -132,7 +132,16 @@ impl Language {
         format!(
             "# {name}: a driver for locklab\n\n\
              `{driver}` is yours: put your lock library in the place of its commands. `{sdk}` speaks the driver protocol for it.\n\n\
-             {build}    locklab conform '{run}'\n    locklab audit 'exec:{run}'\n"
+             {build}    locklab conform '{run}'\n    locklab audit '{run}'\n\n\
+             ## Where your client connects\n\n\
+             The servers are in `hello.target`, a URL: `redis://HOST:PORT/DB`, `redis-sentinel://HOST:PORT,…/MASTER`, `redis-cluster://HOST:PORT,…` or, of \
+             independent masters, `redlock://HOST:PORT,…`; with TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`. A client that takes a `redis://` URL takes it as it is. \
+             For others the SDK has taken it apart: hosts and ports, user, password, and the name of the master. Connect to nothing else: every \
+             client of a run has proxies and faults of its own, and an address in your driver goes around them.\n\n\
+             ## A lock that renews itself\n\n\
+             `options.watchdog_ms` of hello is the lease that scenarios wish for, mostly a few seconds. Set your library's own to it, and say in \
+             your hello, as `watchdog_ms`, what it is then. A library that cannot be told answers with its own lease; scenarios then last longer. \
+             Never say a lease that is not renewed: `conform` waits for 1.5 times as long, and looks whether the lock is still held.\n"
         )
     }
 }

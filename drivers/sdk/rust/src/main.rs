@@ -1,12 +1,15 @@
-//! A driver of the lock `SET key value NX PX lease` on one Redis server. Put your own library in the place of its commands.
+//! A driver of the lock `SET key value NX PX lease` on one Redis server, whose holder is told before the lease ends. Put your own library in
+//! the place of its commands.
 
 mod locklab;
 mod resp;
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use locklab::{About, Call, Ending, Granted, Lock};
 use resp::Resp;
+use tokio::task::JoinHandle;
 
 const DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -19,7 +22,7 @@ async fn main() {
         version: "1.0",
         kinds: &["plain"],
         topologies: &["single"],
-        features: &["extend"],
+        features: &["extend", "lost"],
     };
     locklab::serve(about, async |hello| {
         let server = Resp(hello.hosts[0].clone());
@@ -32,35 +35,63 @@ async fn main() {
 
 struct SetNxPx(Resp, String);
 
-impl Lock for SetNxPx {
-    type Held = (String, String);
+struct Held {
+    call: Call,
+    value: String,
+    told: Mutex<JoinHandle<()>>,
+}
 
-    async fn acquire(&self, call: &Call) -> Result<Granted<Self::Held>, Ending> {
+/// Tells the holder before its lease ends; `None`: it is over. A tenth of it is kept for a timer that is late.
+fn tell(call: &Call, sent: Instant, lease: Duration) -> Option<JoinHandle<()>> {
+    let left = (lease * 9 / 10).checked_sub(sent.elapsed())?;
+    let call = call.clone();
+    Some(tokio::spawn(async move {
+        tokio::time::sleep(left).await;
+        call.lost("the lease ends");
+    }))
+}
+
+impl Lock for SetNxPx {
+    type Held = Held;
+
+    async fn acquire(&self, call: &Call) -> Result<Granted<Held>, Ending> {
         let began = Instant::now();
         let value = format!("{} {} {began:?}", self.1, call.owner);
-        let lease = call.lease.unwrap_or_default().as_millis().to_string();
+        let lease = call.lease.unwrap_or_default();
+        let lease_ms = lease.as_millis().to_string();
         loop {
             let sent = Instant::now();
-            let set = ["SET", &call.lock, &value, "NX", "PX", &lease];
+            let set = ["SET", &call.lock, &value, "NX", "PX", &lease_ms];
             if self.0.command(&set).await? == "+OK" {
-                return Ok(Granted::sent((call.lock.clone(), value), sent));
+                if let Some(told) = tell(call, sent, lease) {
+                    let (call, told) = (call.clone(), Mutex::new(told));
+                    return Ok(Granted::sent(Held { call, value, told }, sent));
+                }
+                let delete = ["EVAL", DELETE, "1", &call.lock, &value];
+                self.0.command(&delete).await?;
             }
             let left = call.left(began).ok_or(Ending::Busy)?;
             tokio::time::sleep(left.min(Duration::from_millis(10))).await;
         }
     }
 
-    async fn release(&self, (lock, value): &Self::Held) -> Result<(), Ending> {
-        mine(self.0.command(&["EVAL", DELETE, "1", lock, value]).await?)
+    async fn release(&self, held: &Held) -> Result<(), Ending> {
+        held.told.lock().unwrap().abort();
+        let delete = ["EVAL", DELETE, "1", &held.call.lock, &held.value];
+        mine(self.0.command(&delete).await?)
     }
 
-    async fn extend(&self, (lock, value): &Self::Held, lease: Duration) -> Result<(), Ending> {
-        let lease = lease.as_millis().to_string();
-        mine(
-            self.0
-                .command(&["EVAL", EXPIRE, "1", lock, value, &lease])
-                .await?,
-        )
+    async fn extend(&self, held: &Held, lease: Duration) -> Result<(), Ending> {
+        let (sent, ms) = (Instant::now(), lease.as_millis().to_string());
+        let expire = ["EVAL", EXPIRE, "1", &held.call.lock, &held.value, &ms];
+        mine(self.0.command(&expire).await?)?;
+        let mut told = held.told.lock().unwrap();
+        if told.is_finished() {
+            return Err(Ending::NotHeld);
+        }
+        told.abort();
+        *told = tell(&held.call, sent, lease).ok_or(Ending::NotHeld)?;
+        Ok(())
     }
 }
 
