@@ -140,6 +140,19 @@ impl ScenarioResult {
     }
 }
 
+impl BenchRow {
+    /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on servers of scenarios.
+    pub(crate) fn measures_configuration_of(&self, result: &ScenarioResult) -> bool {
+        let setting = result.server_config.get("appendfsync");
+        let waits_for = match bare(&result.durability) {
+            "" if setting.is_some_and(|when| when == "always") => "fsync",
+            durability => durability,
+        };
+        (&result.subject, &result.topology) == (&self.subject, &self.topology)
+            && waits_for == bare(&self.measures.load.durability)
+    }
+}
+
 /// A durability, where grants wait for any.
 pub(crate) fn bare(durability: &str) -> &str {
     if durability == "none" { "" } else { durability }
@@ -505,7 +518,7 @@ fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) ->
     named.chain(more).join(", ")
 }
 
-fn may_be_quoted(row: &BenchRow) -> bool {
+pub(crate) fn may_be_quoted(row: &BenchRow) -> bool {
     stands(row, State::Clean)
 }
 
@@ -517,10 +530,9 @@ fn stands(row: &BenchRow, safety: State) -> bool {
 /// The fastest row whose configuration kept mutual exclusion in every scenario of this run.
 fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
     let safe = |row: &BenchRow| {
-        let of_row = tried.iter().filter(|result| {
-            (&result.subject, &result.topology) == (&row.subject, &row.topology)
-                && bare(&result.durability) == bare(&row.measures.load.durability)
-        });
+        let of_row = tried
+            .iter()
+            .filter(|result| row.measures_configuration_of(result));
         of_row.map(|result| result.standing()).max() == Some(ExclusionOutcome::Kept)
     };
     fastest(run, safe).map(|words| format!("fastest safe: {words}"))

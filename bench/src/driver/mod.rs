@@ -27,7 +27,7 @@ use crate::{
     stats,
     subject::{Subject, SubjectError},
     subjects,
-    workload::{self, Pace, Workload, WorkloadOverrides},
+    workload::{self, LeaseOf, Pace, Workload, WorkloadOverrides},
 };
 use arm::{Arm, RoundEnd, WholeRound, run_round};
 pub use merged::{PartsError, Source, merged};
@@ -319,6 +319,7 @@ async fn measure(
         .collect();
     let workloads = workloads_of(plan)?;
     check(plan, &subjects, &workloads)?;
+    let mut grown = plan.clone();
     let mut groups = groups(plan, &measured, &workloads);
     let twins = groups.iter().any(|group| group.again.is_some());
     let mut outcome = BenchOutcome {
@@ -368,13 +369,24 @@ async fn measure(
                 let arm = group.arm(*at);
                 tell(done, arm.title());
                 let servers = watches.get(&*arm.place.target).and_then(Option::as_ref);
-                let made = match &own {
-                    _ if hooks.cancelled() => Ok(RoundEnd::CutShort("interrupted".into())),
-                    Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
-                    None => {
-                        // The first step is the meeting of all before anything is measured.
-                        let step = 1 + done as u64;
-                        run_round(plan, arm, (*at, step), round, servers, hooks).await
+                let made = loop {
+                    let made = match &own {
+                        _ if hooks.cancelled() => Ok(RoundEnd::CutShort("interrupted".into())),
+                        Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
+                        None => {
+                            // The first step is the meeting of all before anything is measured.
+                            let step = 1 + done as u64;
+                            run_round(&grown, arm, (*at, step), round, servers, hooks).await
+                        }
+                    };
+                    match &made {
+                        Ok(RoundEnd::Whole(whole)) if own.is_none() => {
+                            match window_with_enough(&grown, arm, whole.round.cycles) {
+                                Some(longer) => grown.duration = longer,
+                                None => break made,
+                            }
+                        }
+                        _ => break made,
                     }
                 };
                 match made {
@@ -421,7 +433,7 @@ async fn measure(
     outcome.warnings.extend(exec::left_groups());
     tell(done, "done".into());
     for group in &groups {
-        rows::add(plan, &group.arms, group.dropped, &mut outcome);
+        rows::add(&grown, &group.arms, group.dropped, &mut outcome);
         // Of parts the whole is compared.
         if plan.generators == 1 {
             compare::add(plan, &group.arms, group.again.as_ref(), &mut outcome);
@@ -429,6 +441,17 @@ async fn measure(
     }
     results::decide::decide(&mut outcome.comparisons);
     Ok(outcome)
+}
+
+/// The window that gives this lock the cycles that a row needs, where it had some in this one and too few; the rounds that follow have it too.
+/// Generators that keep step and loads with a schedule keep their windows.
+fn window_with_enough(plan: &BenchPlan, arm: &Arm, cycles: u64) -> Option<Duration> {
+    const LONGEST: Duration = Duration::from_secs(20);
+    let needs =
+        cycles > 0 && cycles < rows::FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed;
+    let may = plan.generators == 1 && plan.pace.is_none() && plan.duration < LONGEST;
+    let factor = 2.0 * rows::FEWEST_CYCLES as f64 / cycles.max(1) as f64;
+    (needs && may).then(|| plan.duration.mul_f64(factor).min(LONGEST))
 }
 
 /// What the pipe of a driver program costs; `None` where there is no pipe, or it could not be measured.

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A round with fewer cycles says nothing about a rate.
-const FEWEST_CYCLES: u64 = 30;
+pub(super) const FEWEST_CYCLES: u64 = 30;
 /// Windows of generators that began further apart than this share of their length are not one window.
 const APART: f64 = 0.1;
 /// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling come on top.

@@ -1,12 +1,12 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
-use bench::driver::BenchPlan;
+use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
 use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
-use super::bench::{keep_server, measure, short_plan};
+use super::bench::{keep_server, measure_at, short_plan};
 use super::run::{Keeper, seed};
 use super::scenario_batch::{batch_options, run_all};
 use super::scenario_source::source;
@@ -98,7 +98,7 @@ async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
     let root = keeper.path();
     let starting = TopologyKind::REDIS.iter().map(|kind| {
         let dir = root.join("logs").join(format!("bench-{kind}"));
-        async move { Process.up(&Topology::of(*kind), &UpOptions::new(dir)).await }
+        async move { Process.up(&safe(*kind), &UpOptions::new(dir)).await }
     });
     let started = tokio::select! {
         started = join_all(starting) => started,
@@ -113,9 +113,9 @@ async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
     let mut code = exit::AS_EXPECTED;
     for deployment in deployments {
         keep_server(keeper, deployment.topology(), deployment.server_version());
-        let plan = plan(&deployment, keeper);
+        let (plan, place) = plan(&deployment, keeper);
         // An error of one topology must not leave the others' servers to the safety net.
-        let ended = measure(&plan, keeper).await;
+        let ended = measure_at(&plan, Some(vec![place]), None, keeper).await;
         deployment.down().await?;
         if let Some((failure, why)) = ended? {
             keeper.terminal.warn(&why);
@@ -134,16 +134,33 @@ async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-fn plan(deployment: &Deployment, keeper: &Keeper) -> BenchPlan {
+/// Servers on which a lock is kept, as the scenarios show: what is measured is what safety costs.
+fn safe(kind: TopologyKind) -> Topology {
+    let mut topology = Topology::of(kind);
+    if kind == TopologyKind::Single {
+        let synced = [("appendonly", "yes"), ("appendfsync", "always")];
+        let synced = synced.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        topology.config.extend(synced);
+    }
+    topology
+}
+
+/// The same load for each, and what its grants wait for.
+fn plan(deployment: &Deployment, keeper: &Keeper) -> (BenchPlan, Placement) {
     let kind = deployment.topology().kind;
-    let subject = match kind {
-        TopologyKind::Masters => "lock-core:redlock",
-        _ => "lock-core:reentrant",
+    let (subject, durability, waits_for) = match kind {
+        TopologyKind::Masters => ("lock-core:redlock", "none", "none"),
+        TopologyKind::Single => ("lock-core:reentrant", "none", "fsync"),
+        _ => ("lock-core:reentrant", "wait:all", "wait:all"),
     };
-    short_plan(
-        &deployment.url(),
-        &kind.to_string(),
-        &[subject.to_owned()],
-        keeper,
-    )
+    let (url, topology) = (deployment.url(), kind.to_string());
+    let mut plan = short_plan(&url, &topology, &[subject.to_owned()], keeper);
+    plan.durability = durability.to_owned();
+    let place = Placement {
+        target: url,
+        topology,
+        durability: waits_for.to_owned(),
+        processes: Vec::new(),
+    };
+    (plan, place)
 }

@@ -3,7 +3,7 @@
 use itertools::Itertools;
 
 use super::{Fault, cells};
-use crate::answer::bare;
+use crate::answer::{bare, may_be_quoted};
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
 use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, TimeAxis};
@@ -39,8 +39,38 @@ pub(super) fn unlike(run: &Run) -> Option<String> {
     (!names.is_empty()).then(|| format!("configurations were used differently ({names})"))
 }
 
+const UNDER_FAULTS: &str = "grants per second under the faults of the scenario";
+
+/// What safety costs: configurations that were measured under one load, each beside what its scenario found.
+fn measured_prices(run: &Run) -> Vec<PricePoint> {
+    let quotable = || run.rows.iter().filter(|row| may_be_quoted(row));
+    let Some(first) = quotable().next() else {
+        return Vec::new();
+    };
+    let same_load = |row: &&BenchRow| (&row.workload, row.tasks) == (&first.workload, first.tasks);
+    let points = placed(run).filter_map(|result| {
+        let mut rows = quotable().filter(same_load);
+        let row = rows.find(|row| row.measures_configuration_of(result))?;
+        let away = result.without_grant_ns.map(units::duration);
+        let away = away.map_or(String::new(), |away| format!(", {away} without a grant"));
+        Some(PricePoint {
+            label: label(result) + &away,
+            throughput: row.cycles_per_s.median,
+            violations_per_min: result.per_minute("contract").unwrap_or(0.0),
+        })
+    });
+    points.collect()
+}
+
 /// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than two, or if their loads differ.
 pub(super) fn price(run: &Run) -> Option<Chart> {
+    let measured = measured_prices(run);
+    if measured.len() > 1 {
+        return Some(svg::price(
+            &measured,
+            "cycles per second, measured without faults",
+        ));
+    }
     if placed(run).nth(1).is_none() || unlike(run).is_some() {
         return None;
     }
@@ -56,7 +86,7 @@ pub(super) fn price(run: &Run) -> Option<Chart> {
         })
     });
     let points: Vec<PricePoint> = points.collect();
-    (!points.is_empty()).then(|| svg::price(&points))
+    (!points.is_empty()).then(|| svg::price(&points, UNDER_FAULTS))
 }
 
 /// Scenarios that have no place on that chart, since their contract verdict is unknown.
@@ -231,6 +261,23 @@ mod tests {
             ..Run::new("r", "chaos", Meta::default())
         };
         (price(&run).is_some(), unlike(&run))
+    }
+
+    #[test]
+    fn what_was_measured_under_one_load_has_its_price_however_scenarios_used_it() {
+        let mut run = Run::new("r", "quickstart", Meta::default());
+        let mut synced = used("b", "15 s");
+        let setting = ("appendfsync".to_owned(), "always".to_owned());
+        synced.server_config.extend([setting]);
+        run.scenarios = vec![used("a", "20 ms"), used("b", "20 ms"), synced];
+        let row = |subject| crate::samples::row(subject, "", crate::samples::around(100.0, 0.05));
+        run.rows = vec![row("a"), row("b")];
+        run.rows[1].measures.load.durability = "fsync".to_owned();
+        // The lock `b` was measured where its servers sync each write, and nowhere else.
+        assert_eq!(measured_prices(&run).len(), 2);
+        assert!(price(&run).is_some());
+        run.rows.truncate(1);
+        assert!(price(&run).is_none());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::units;
 pub struct PricePoint {
     /// Its name.
     pub label: String,
-    /// Grants per second.
+    /// Cycles or grants per second.
     pub throughput: f64,
     /// Violations of the contract per minute.
     pub violations_per_min: f64,
@@ -28,8 +28,8 @@ const LANE: f64 = 400.0;
 /// Two labels nearer than this would touch.
 const LINE: f64 = 17.0;
 
-/// The chart. Points without a throughput are left out.
-pub fn price(points: &[PricePoint]) -> Chart {
+/// The chart; `upright` says which throughput it is. Points without one are left out.
+pub fn price(points: &[PricePoint], upright: &str) -> Chart {
     let points = points.iter().filter(|point| point.throughput.is_finite());
     let points = points.sorted_by(|a, b| {
         let order = b.throughput.total_cmp(&a.throughput);
@@ -45,7 +45,6 @@ pub fn price(points: &[PricePoint]) -> Chart {
     up.draw_left(&mut canvas, LEFT, WIDTH - 10.0, units::figure);
     across.draw_below(&mut canvas, TOP, BOTTOM, units::figure);
     canvas.line("c-axis", (LEFT, BOTTOM), (LANE, BOTTOM));
-    let upright = "grants per second under the faults of the scenario";
     let level = "contract violations per minute (logarithmic)";
     let (in_lane, right) = ((LEFT + LANE) / 2.0, (LANE + WIDTH) / 2.0);
     canvas.text("c-muted", (0.0, 14.0), upright);

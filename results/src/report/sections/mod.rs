@@ -77,8 +77,7 @@ fn price(run: &Run) -> Option<Block> {
     let body = match (charts::price(run), charts::unlike(run)) {
         (Some(chart), _) => vec![
             Block::note(format!(
-                "How much each configuration got done while it was being broken, and how often it stopped being a lock. Up is faster; left is \
-                 safer.{}",
+                "How much each configuration gets done, and how often it stopped being a lock. Up is faster; left is safer.{}",
                 units::enclosed(
                     " Not placed, since its contract verdict is unknown: ",
                     &unplaced,
@@ -93,7 +92,7 @@ fn price(run: &Run) -> Option<Block> {
         }
         _ => return None,
     };
-    let section = Block::section("price-h", "The price of safety", body);
+    let section = Block::section("price-h", "What safety costs", body);
     Some(Block::only(PAGE, vec![section]))
 }
 
