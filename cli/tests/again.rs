@@ -1,4 +1,4 @@
-//! What is done with a plan once more: `replay` runs it again, `shrink` looks for the smallest that convicts, `soak` draws one for each seed.
+//! What is done with a plan once more: `replay` runs it again, `replay --shrink` looks for the smallest that convicts, `soak` draws one for each seed.
 #![allow(missing_docs)]
 
 mod support;

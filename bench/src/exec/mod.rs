@@ -16,11 +16,14 @@ mod output;
 mod pipe;
 mod process;
 mod processes;
+mod program;
 mod reader;
 mod schema;
 
 pub use pipe::{PipeCost, pipe_cost};
 pub use processes::{Member, Processes, left_groups};
+pub use program::check as check_program;
+pub(crate) use program::is_command;
 pub use schema::json_schema;
 
 use std::path::PathBuf;

@@ -22,7 +22,7 @@ pub use mixed::{Mixed, turn};
 use results::spelling;
 
 use crate::{
-    exec::ExecSubject,
+    exec::{ExecSubject, is_command},
     subject::{Subject, SubjectError},
 };
 
@@ -41,6 +41,19 @@ fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
         .chain(broken_counts::subjects())
         .chain(quorum::BROKEN.iter().map(quorum::subject))
         .chain(baselines::broken())
+}
+
+/// A subject as it was typed: `exec:` may be left out before a driver's command. A name of [`all`] is taken before a program of that name.
+pub fn typed(name: &str) -> String {
+    let named = |part: &str| {
+        let known = part.starts_with("exec:") || each().any(|subject| subject.name() == part);
+        match !known && is_command(part) {
+            true => format!("exec:{part}"),
+            false => part.to_owned(),
+        }
+    };
+    let parts = name.split(mixed::AND).map(|part| named(part.trim()));
+    parts.collect::<Vec<_>>().join(mixed::AND)
 }
 
 /// The subject of that name.
@@ -67,7 +80,7 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     let near = spelling::word(name, names.clone().flat_map(|name| [name, tail(name)]));
     let meant = names.find(|name| near == Some(name) || near == Some(tail(name)));
     Err(usage!(
-        "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: `exec:PROGRAM ARG…`)",
+        "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: the command of its driver, `PROGRAM ARG…`)",
         meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
     ))
 }

@@ -171,8 +171,11 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
     let said = |key| section.get(key)?.get_ref().as_str();
     if said("subject").is_none() {
         lock.subject = default_subject(kind).to_owned();
-    } else if let Err(error) = bench::subjects::find(&lock.subject) {
-        section.complain("subject", error.to_string());
+    } else {
+        lock.subject = bench::subjects::typed(&lock.subject);
+        if let Err(error) = bench::subjects::find(&lock.subject) {
+            section.complain("subject", error.to_string());
+        }
     }
     if said("kind").is_some_and(|kind| !names().contains(&kind)) {
         let allowed = values::one_of_these(&lock.kind, names());

@@ -1,6 +1,7 @@
 //! Asks a lock what it has, on small servers of the shape that is asked about, or on somebody's own.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bench::abilities::Abilities;
@@ -43,4 +44,16 @@ pub(super) async fn ask<T>(
         deployment.down().await?;
     }
     Ok((done, version))
+}
+
+/// The lock of that name. A driver that cannot be started is said before anything else is begun.
+pub(crate) fn startable(name: &str) -> anyhow::Result<Arc<dyn Subject>> {
+    let subject = bench::subjects::find(name).map_err(exit::usage)?;
+    let mut parts = std::iter::once(&subject).chain(subject.parts());
+    let started = parts.try_for_each(|part| match (part.missing(), part.program()) {
+        (None, Some(command)) => bench::exec::check_program(command),
+        _ => Ok(()),
+    });
+    started.map_err(exit::usage)?;
+    Ok(subject)
 }

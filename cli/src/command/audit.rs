@@ -19,6 +19,7 @@ use results::report;
 
 use self::audit_runs::AuditRuns;
 use self::meet::{ProbedLock, meet};
+use super::abilities::startable;
 use super::bench::{keep_server, measure, short_plan, subjects};
 use super::part_number::{Digest, PartArgs, PartNumber, digest_of_plan};
 use super::run::{Keeper, NOTHING_TRIED};
@@ -98,7 +99,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let names = subjects(&options.subjects);
     let mut systems = BTreeSet::new();
     for name in &names {
-        let subject = bench::subjects::find(name).map_err(exit::usage)?;
+        let subject = startable(name)?;
         systems.insert(subject.system().map(str::to_owned));
     }
     let target = options.own.target.as_deref();

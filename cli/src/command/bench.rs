@@ -16,6 +16,7 @@ use cluster_config::{
 use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
+use super::abilities::startable;
 use super::bench_part;
 use super::bench_place;
 use super::bench_sweep::{self, Over};
@@ -409,7 +410,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
         }
     }
     for name in subjects(&options.subject) {
-        let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+        let subject = startable(&name)?;
         for workload in &workloads {
             driver::kind_of(&options.kind, subject.as_ref(), workload).map_err(exit::usage)?;
         }
@@ -430,8 +431,9 @@ pub(crate) fn subjects(given: &[String]) -> Vec<String> {
                     line.push_str(word);
                 }
                 _ => {
+                    let name = bench::subjects::typed(name);
                     driver = name.starts_with("exec:");
-                    all.push(name.to_owned());
+                    all.push(name);
                 }
             }
         }

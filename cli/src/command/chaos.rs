@@ -18,7 +18,7 @@ use clap::Args;
 use cluster_config::TopologyKind;
 use results::run::NotApplicable;
 
-use super::abilities::ask;
+use super::abilities::{ask, startable};
 use super::chaos_part::ShareArgs;
 use super::part_number::{Digest, PartArgs, digest_of_plan};
 use super::provisioner::ProvisionerArgs;
@@ -100,8 +100,15 @@ impl Options {
     }
 }
 
-pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     options.own.one_by_one(options.jobs)?;
+    if let Some(name) = &mut options.subject {
+        *name = bench::subjects::typed(name);
+        // The parts of a plan are carried out elsewhere, where other programs are.
+        if !options.dry_run {
+            startable(name)?;
+        }
+    }
     let seed = options.part.seed(&terminal.common)?;
     let slice = options.part.slice()?;
     let sources = sources(&options, terminal)?;
@@ -337,7 +344,10 @@ impl Planner<'_> {
         let all = self.options.all;
         let given = self.options.subject.as_deref();
         let name = given.unwrap_or(&scenario.lock.subject).to_owned();
-        let found = bench::subjects::find(&name).map_err(exit::usage)?;
+        let found = match self.options.dry_run {
+            true => bench::subjects::find(&name).map_err(exit::usage)?,
+            false => startable(&name)?,
+        };
         let not = |why| skipped(&scenario.name, scenario.topology.kind, &name, why);
         let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
         if all && control && scenario.lock.subject != name {

@@ -8,6 +8,7 @@ use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use results::secrets;
 
+use super::abilities::startable;
 use super::target::Servers;
 use crate::args::{TargetConsent, duration};
 use crate::exit;
@@ -150,11 +151,11 @@ async fn on(
 
 /// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on, if that is not Redis.
 fn words(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
-    let name = match line.starts_with("peer:") {
+    let name = match line.starts_with("peer:") || line.starts_with("exec:") {
         true => line.to_owned(),
         false => format!("exec:{line}"),
     };
-    let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+    let subject = startable(&name)?;
     match subject.missing() {
         Some(why) => Err(exit::missing(why)),
         None => Ok((

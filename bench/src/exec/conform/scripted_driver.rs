@@ -85,6 +85,11 @@ impl ScriptedDriver {
         })
     }
 
+    /// Whether it ended, or closed its output.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
     pub(super) fn is_well(&self) -> bool {
         !self.over && self.stdin.is_some() && self.wrong.is_empty()
     }

@@ -13,6 +13,11 @@ use crate::{
     subjects,
 };
 
+const PRINTED: &str = "write nothing but the protocol to standard output: banners, logs and what a library prints belong on standard error";
+const ENDED: &str = "start the program by hand and fix what it says; it has to go on reading standard input until `bye`";
+const SILENT: &str = "read standard input line by line, answer each line at once, and flush standard output after each answer";
+const REFUSED: &str = "answer `failed` to hello only where the servers of its `target` cannot be used; connect to those, and to no others";
+
 impl Trial<'_> {
     pub(super) async fn hello(&mut self) -> MaybeFound {
         let (mut raw, reply) = self.greeted("c1", protocol::VERSION).await?;
@@ -23,6 +28,13 @@ impl Trial<'_> {
             raw.kill().await;
             return self.elsewhere(error_text(&reply.body), Vec::new());
         }
+        self.remedy = match &reply {
+            _ if !raw.wrong.is_empty() => Some(PRINTED),
+            Ok(reply) if reply.ending == "ok" => None,
+            Ok(_) => Some(REFUSED),
+            Err(_) if raw.is_over() => Some(ENDED),
+            Err(_) => Some(SILENT),
+        };
         let (mut raw, body) = self.welcome(raw, reply).await?;
         raw.listen(Duration::from_millis(200), |raw| !raw.wrong.is_empty())
             .await;

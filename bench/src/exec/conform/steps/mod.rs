@@ -80,6 +80,8 @@ pub(super) struct Trial<'a> {
     watchdog_ms: Option<u64>,
     locks: u32,
     wrong: Vec<String>,
+    /// What to fix in the step that is tried, where that is less than what its rule has.
+    remedy: Option<&'static str>,
     result: Conformity,
 }
 
@@ -94,6 +96,7 @@ impl<'a> Trial<'a> {
             watchdog_ms: None,
             locks: 0,
             wrong: Vec::new(),
+            remedy: None,
             result: Conformity::default(),
         }
     }
@@ -177,7 +180,9 @@ impl<'a> Trial<'a> {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
             Err(StepFailure::NotAsked(why)) => (Outcome::Skipped, why, ""),
-            Err(StepFailure::Wrong(wrong)) => (Outcome::Broken, wrong, remedy),
+            Err(StepFailure::Wrong(wrong)) => {
+                (Outcome::Broken, wrong, self.remedy.take().unwrap_or(remedy))
+            }
         };
         let step = Step {
             name,
