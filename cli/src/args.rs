@@ -326,7 +326,7 @@ pub(crate) fn target_url(text: &str) -> Result<String, String> {
     let Some(path) = text.strip_prefix('@') else {
         return Ok(text.to_owned());
     };
-    let read = results::limits::read_to_string(path.as_ref());
+    let read = results::limits::read_text(path);
     let read = read.map_err(|why| format!("cannot read {path}: {why}"))?;
     let url = read.trim();
     if !url.contains("://") || url.contains('\n') {
