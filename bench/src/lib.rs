@@ -21,7 +21,7 @@
 //! |---|---|
 //! | [`subject`], [`abilities`] | the seam, and what a lock has |
 //! | [`subjects`] | the registry of locks under test |
-//! | [`exec`], [`serve`], [`inside`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
+//! | [`exec`], [`serve`], [`driver_loop`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
 //! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is given each step |
 //! | [`consent`] | which servers beyond this machine may be dialled |
 //! | [`parts`] | one load from many generators |

@@ -165,9 +165,13 @@ async fn a_lock_that_steals_is_violated_and_compared_with_nothing() {
 async fn a_driver_in_a_process_is_measured_too() {
     let lab = lab_of(TopologyKind::Single).await;
     let exec = format!("exec:{} serve baseline:set-nx-px", driver_program());
-    let mut plan = plan(lab.url(), &[&exec], "uncontended");
+    let mut plan = plan(lab.url(), &[&exec, "baseline:set-nx-px"], "uncontended");
     plan.clients = 2;
     let outcome = run(&plan, &Hooks::default()).await.unwrap();
+    // What is in this process has no pipe, and a ratio would measure it.
+    assert!(outcome.comparisons.is_empty());
+    let apart = |warning: &String| warning.contains("only one of them is measured through");
+    assert!(outcome.warnings.iter().any(apart), "{:?}", outcome.warnings);
     let row = &outcome.rows[0];
     assert!(row.valid && row.safety.state == State::Clean, "{row:?}");
     assert_eq!(

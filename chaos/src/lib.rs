@@ -1,13 +1,30 @@
 //! Scenarios that break a lock on purpose: a plan, a history recorded under faults, and verdicts on which promise held.
 //!
-//! ```
-//! use chaos::{plan::Plan, scenario::Scenario};
+//! In a test of the lock's own crate (`examples/rust-lock` is a whole one):
 //!
-//! let text = "name = \"calm\"\n[topology]\nkind = \"single\"\n";
-//! let scenario = Scenario::parse("calm.toml", text)?;
-//! let plan = Plan::new(&scenario, 7);
-//! assert_eq!(plan, Plan::from_json(&plan.to_json()).expect("it was just written"));
-//! # Ok::<(), chaos::scenario::ScenarioErrors>(())
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use bench::subject::Subject;
+//! use chaos::laboratory::{Laboratory, serve_client};
+//! use chaos::scenario::Scenario;
+//!
+//! # fn my_lock() -> Arc<dyn Subject> { unimplemented!() }
+//! # #[allow(dead_code)]
+//! #[tokio::test]
+//! async fn client() {
+//!     // Each client of a scenario is this program once more, with this test alone.
+//!     serve_client(my_lock()).await.unwrap();
+//! }
+//!
+//! # #[allow(dead_code)]
+//! #[tokio::test]
+//! async fn a_pause_past_the_lease_gives_nobody_the_lock_too_early() {
+//!     let laboratory = Laboratory::new(my_lock(), "client", "target/tmp").unwrap();
+//!     let scenario = chaos::builtin::find("client-pause").unwrap();
+//!     let scenario = Scenario::parse(scenario.path, scenario.text).unwrap();
+//!     let run = laboratory.judge(&scenario, 1).await.unwrap();
+//!     assert!(!run.result.is_lost(), "{:?}", run.result.verdicts);
+//! }
 //! ```
 //!
 //! Promised: everything in a file is checked before anything starts; the plan is saved first and holds all that is random; a
@@ -22,10 +39,10 @@
 //! | [`plan`], [`kept_plan`], [`partition`] | what is decided, what was kept of it, and which parts make it |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
-//! | [`run`], [`batch`] | the plan, carried out, by one harness or by several; many plans, several at a time |
+//! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
-//! | [`wait`] | what all of them wait by |
+//! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;

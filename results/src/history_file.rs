@@ -91,7 +91,7 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 /// Reads a history file of either form, line by line.
 ///
 /// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are said in
-/// [`Kept::warning`].
+/// [`StoredHistory::warning`].
 ///
 /// # Errors
 /// A file that cannot be read, that is damaged, or that has a bad line or no whole one.
@@ -105,7 +105,7 @@ pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     Ok(StoredHistory { history, warning })
 }
 
-/// As [`read`], but hands over each line and keeps none; what is returned is [`Kept::warning`].
+/// As [`read`], but hands over each line and keeps none; what is returned is [`StoredHistory::warning`].
 ///
 /// # Errors
 /// As [`read`]; lines may have been handed over by then.

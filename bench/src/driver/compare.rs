@@ -27,10 +27,23 @@ pub(super) fn add(
             ));
             continue;
         }
+        if is_piped(plan, base) != is_piped(plan, other) {
+            outcome.warnings.push(format!(
+                "{} and {} are not compared: only one of them is measured through a driver's pipe; `--own-loop` measures both without it",
+                base.title(),
+                other.title()
+            ));
+            continue;
+        }
         outcome
             .comparisons
             .extend(compare(plan, base, other, again));
     }
+}
+
+/// Whether an arm's figures contain a pipe.
+fn is_piped(plan: &BenchPlan, arm: &Arm) -> bool {
+    !plan.own_loop && (plan.client_processes || arm.subject.program().is_some())
 }
 
 /// `topology/workload/tasks`, and what else sets rows apart; of two topologies both, with `+` between.

@@ -40,7 +40,7 @@ pub struct Reader {
     lock_sets: HashMap<Box<[u32]>, u32>,
     pending: HashMap<u64, Pending>,
     fault_index: HashMap<u64, usize>,
-    /// How often acquire, extend and release ended in each of [`Ending::WORDS`].
+    /// How often acquire, extend and release ended in each of [`OperationEnd::WORDS`].
     counts: [[u64; OperationEnd::WORDS.len()]; 3],
     unknown_names: u64,
     begun: bool,

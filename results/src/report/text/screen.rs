@@ -545,7 +545,7 @@ fn compared(run: &Run) -> Vec<String> {
     let further = shown.len() - lines.len();
     if further + not.len() > 0 {
         let words = format!(
-            "{further} more differences are shown and {} are not (--verbose)",
+            "differences beside these: {further} shown, {} not (--verbose)",
             not.len()
         );
         lines.push(paint(GREY, &words));
