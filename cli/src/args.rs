@@ -321,6 +321,26 @@ pub(crate) fn durability(text: &str) -> Result<String, String> {
     }
 }
 
+/// The kind of lock on these servers: the one that was asked for, if it works there.
+pub(crate) fn kind_of(
+    asked: Option<lock_core::Kind>,
+    target: &lock_core::Target,
+) -> anyhow::Result<lock_core::Kind> {
+    use lock_core::Kind;
+    let masters = target.topology_kind() == lock_core::TopologyKind::Masters;
+    match asked {
+        None if masters => Ok(Kind::Redlock),
+        None => Ok(Kind::Reentrant),
+        Some(kind) if (kind == Kind::Redlock) == masters => Ok(kind),
+        Some(kind) if masters => Err(crate::exit::usage(format!(
+            "--kind {kind}: independent masters (redlock://) take only the kind redlock"
+        ))),
+        Some(_) => Err(crate::exit::usage(
+            "--kind redlock needs independent masters: a redlock:// URL",
+        )),
+    }
+}
+
 /// A target's URL as it is typed; `@FILE` is the one in that file, since a command line can be read by every user of the machine.
 pub(crate) fn target_url(text: &str) -> Result<String, String> {
     let Some(path) = text.strip_prefix('@') else {

@@ -34,7 +34,7 @@ const LIMITS: &[Limit] = &[
 ];
 
 /// How often a file of a command of `cli` may use another command's file.
-const USES_OF_ANOTHER_COMMAND: usize = 6;
+const USES_OF_ANOTHER_COMMAND: usize = 2;
 
 /// Words that alone do not say what a type or a module is: participles, pronouns, particles, everyday nouns.
 const VAGUE: &str = "

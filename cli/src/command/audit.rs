@@ -20,7 +20,7 @@ use results::report;
 use self::audit_runs::AuditRuns;
 use self::meet::{ProbedLock, meet};
 use super::abilities::startable;
-use super::bench::{keep_server, measure, short_plan, subjects};
+use super::bench_run::{keep_server, measure, short_plan, subjects};
 use super::part_number::{Digest, PartArgs, PartNumber, digest_of_plan};
 use super::run::{Keeper, NOTHING_TRIED};
 use super::scenario_source::{Source, seeds, source};

@@ -1,24 +1,22 @@
 //! `locklab bench`: measured rows of subjects on topologies under workloads, without faults.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, Leasing, OnRound, Placement};
-use bench::parts::Barrier;
+use bench::driver::{self, BenchPlan, Leasing, Placement};
 use bench::server_stats::ServerWatch;
-use bench::subject::SubjectError;
 use bench::workload::{Arrivals, Pace, WorkloadOverrides};
 use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
-use results::run::{BenchRow, ServerInfo};
+use results::run::BenchRow;
 use results::verdict::State;
 
 use super::abilities::startable;
 use super::bench_part;
 use super::bench_place;
+use super::bench_run::{Ended, keep_server, measure, measure_at, subjects};
 use super::bench_sweep::{self, Over};
 use super::part_number::{PARTS, PartArgs};
 use super::provisioner::ProvisionerArgs;
@@ -215,9 +213,6 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     keeper.finish(ended.is_some())?;
     Ok(code)
 }
-
-/// What ended a run early: the exit code and the reason.
-pub(super) type Ended = (u8, String);
 
 /// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
@@ -418,29 +413,6 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject only if it is the name of one.
-pub(crate) fn subjects(given: &[String]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for given in given {
-        let mut driver = false;
-        for word in given.split(',') {
-            let name = word.trim();
-            match all.last_mut().filter(|_| driver) {
-                Some(line) if bench::subjects::find(name).is_err() => {
-                    line.push(',');
-                    line.push_str(word);
-                }
-                _ => {
-                    let name = bench::subjects::typed(name);
-                    driver = name.starts_with("exec:");
-                    all.push(name);
-                }
-            }
-        }
-    }
-    all
-}
-
 pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper) -> BenchPlan {
     let mut plan = BenchPlan::new(url);
     plan.topology = topology.to_owned();
@@ -484,26 +456,6 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan
 }
 
-/// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
-pub(crate) fn short_plan(
-    url: &str,
-    topology: &str,
-    subjects: &[String],
-    keeper: &Keeper,
-) -> BenchPlan {
-    let mut plan = BenchPlan::new(url);
-    plan.topology = topology.to_owned();
-    plan.subjects = subjects.to_vec();
-    plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
-    plan.tasks = vec![16];
-    plan.warmup = Duration::from_millis(200);
-    plan.duration = Duration::from_millis(700);
-    plan.rounds = 3;
-    plan.seed = keeper.run.meta.seed;
-    plan.key_prefix = keeper.key_prefix();
-    plan
-}
-
 /// The locks that show a workload. [`check`] has seen to it that all workloads of a run are shown by the same ones.
 fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
     let own = bench::subjects::system_of(url).map(bench::subjects::of_system);
@@ -523,105 +475,6 @@ fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
 /// The locks that a workload needs; empty: any will do.
 fn shown_by(workload: &str) -> &'static [&'static str] {
     bench::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
-}
-
-/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the reason are given.
-pub(crate) async fn measure(
-    plan: &BenchPlan,
-    keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
-    measure_at(plan, None, None, keeper).await
-}
-
-/// What a generator does that is not alone.
-pub(super) struct GeneratorPart {
-    /// Where it meets the others.
-    pub(super) barrier: Arc<Barrier>,
-    /// What it does with each round.
-    pub(super) record: OnRound,
-}
-
-/// The same, each subject at a place of its own, or together with other generators.
-pub(super) async fn measure_at(
-    plan: &BenchPlan,
-    places: Option<Vec<Placement>>,
-    together: Option<GeneratorPart>,
-    keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
-    let bar = keeper.terminal.bar(1, &plan.topology);
-    let shown = bar.clone();
-    let topology = plan.topology.clone();
-    let (barrier, record) = together.map(|with| (with.barrier, with.record)).unzip();
-    let hooks = Hooks {
-        barrier,
-        record,
-        cancel: Some(keeper.cancel.flag()),
-        progress: Some(Box::new(move |progress| {
-            shown.set_length(progress.total as u64);
-            shown.set_position(progress.done as u64);
-            shown.set_message(format!("{topology} {}", progress.now));
-        })),
-    };
-    let subjects = bench_place::subjects(plan)?;
-    let outcome = match places {
-        None => driver::run_subjects(plan, subjects, &hooks).await,
-        Some(places) => {
-            driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await
-        }
-    };
-    bar.finish_and_clear();
-    match outcome {
-        Ok(outcome) => Ok(keep(outcome, keeper)?),
-        Err(error) => Err(subject_error(&error)),
-    }
-}
-
-fn keep(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
-    keeper.run.rows.extend(outcome.rows);
-    keeper.run.comparisons.extend(outcome.comparisons);
-    // All comparisons of the run together may be wrong no more often than one.
-    results::decide::decide(&mut keeper.run.comparisons);
-    for warning in outcome.warnings {
-        if !keeper.run.warnings.contains(&warning) {
-            keeper.run.warnings.push(warning);
-        }
-    }
-    keeper.save()?;
-    Ok(outcome.cut_short.map(|why| {
-        if keeper.cancel.is_wanted() {
-            (exit::INTERRUPTED, "interrupted".to_owned())
-        } else {
-            (exit::MISSING, why)
-        }
-    }))
-}
-
-/// The exit code of a subject that could not be had.
-pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
-    match error {
-        SubjectError::Unreachable(_) => exit::missing(error),
-        SubjectError::Usage(_) | SubjectError::NotApplicable(_) => exit::usage(error),
-    }
-}
-
-/// Which server a topology ran on, and with which lines of configuration.
-pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
-    let config = topology
-        .config
-        .iter()
-        .map(|(key, value)| format!("{key} {value}"))
-        .collect();
-    let name = match topology.config.is_empty() {
-        true => topology.server.clone(),
-        false => format!("{} ({})", topology.server, topology.kind),
-    };
-    keeper.run.meta.environment.servers.insert(
-        name,
-        ServerInfo {
-            version: version.to_owned(),
-            config,
-        },
-    );
 }
 
 /// `renewed`, or a duration.
@@ -661,24 +514,6 @@ pub(super) fn judge(rows: &[BenchRow]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn subjects_are_split_at_commas_but_drivers_are_not() {
-        let given = [
-            "lock-core:reentrant,baseline:set-nx-px".to_owned(),
-            "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
-        ];
-        assert_eq!(
-            subjects(&given),
-            [
-                "lock-core:reentrant",
-                "baseline:set-nx-px",
-                "exec:driver --kinds a,b",
-                "lock-core:plain",
-                "exec:other"
-            ]
-        );
-    }
 
     #[test]
     fn round_trips_may_be_parts_of_a_millisecond() {

@@ -10,7 +10,8 @@ use bench::driver::{BenchOutcome, Source};
 use bench::parts::{Barrier, BarrierError, GeneratorShare};
 use results::run::Run;
 
-use super::bench::{Ended, GeneratorPart, Options, judge, measure_at, plan};
+use super::bench::{Options, judge, plan};
+use super::bench_run::{Ended, GeneratorPart, measure_at};
 use super::part_number::{PartNumber, digest};
 use super::run::Keeper;
 use super::target::Servers;

@@ -11,7 +11,8 @@ use cluster_config::{Links, Topology, TopologyKind};
 use results::measures::{KneeAt, Sweep, SweepPoint, UnknownRate};
 use results::run::BenchRow;
 
-use super::bench::{Ended, Options, measure, plan, up};
+use super::bench::{Options, plan, up};
+use super::bench_run::{Ended, measure};
 use super::run::Keeper;
 use crate::exit;
 

@@ -10,14 +10,14 @@ use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
-    Target, TopologyKind, Wait,
+    Wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{duration, lasting, target_url};
+use crate::args::{duration, kind_of, lasting, target_url};
 use crate::cancel::HangUp;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -215,22 +215,6 @@ async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<
         }
         thin = Some(error);
         tokio::time::sleep(THIN_PAUSE).await;
-    }
-}
-
-/// The kind of lock on these servers: the one that was asked for, if it works there.
-pub(super) fn kind_of(asked: Option<Kind>, target: &Target) -> anyhow::Result<Kind> {
-    let masters = target.topology_kind() == TopologyKind::Masters;
-    match asked {
-        None if masters => Ok(Kind::Redlock),
-        None => Ok(Kind::Reentrant),
-        Some(kind) if (kind == Kind::Redlock) == masters => Ok(kind),
-        Some(kind) if masters => Err(exit::usage(format!(
-            "--kind {kind}: independent masters (redlock://) take only the kind redlock"
-        ))),
-        Some(_) => Err(exit::usage(
-            "--kind redlock needs independent masters: a redlock:// URL",
-        )),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod bench;
 mod bench_part;
 mod bench_place;
+mod bench_run;
 mod bench_sweep;
 pub(crate) mod chaos;
 mod chaos_part;

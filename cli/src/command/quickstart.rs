@@ -6,7 +6,7 @@ use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
-use super::bench::{keep_server, measure_at, short_plan};
+use super::bench_run::{keep_server, measure_at, short_plan};
 use super::run::{Keeper, seed};
 use super::scenario_batch::{batch_options, run_all};
 use super::scenario_source::source;

@@ -21,7 +21,7 @@ use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
-use super::bench::subject_error;
+use super::bench_run::subject_error;
 use super::scenario_source::Source;
 use crate::args::{TargetConsent, elsewhere, unconnected};
 use crate::exit;

@@ -13,9 +13,8 @@ use lock_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{TargetConsent, unconnected};
+use crate::args::{TargetConsent, kind_of, unconnected};
 use crate::cancel::Cancel;
-use crate::command::lock::kind_of;
 use crate::command::target::Servers;
 use crate::command::trace::script_commands::Calls;
 use crate::exit;
