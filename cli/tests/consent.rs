@@ -136,7 +136,7 @@ fn sentinels_lead_nobody_elsewhere() {
     });
 }
 
-/// A node of a cluster that has all slots, by its own word, and sends whoever asks for a lock to an address elsewhere.
+/// A node of a cluster that has all slots, by its own word, and sends a client that asks for a lock to an address elsewhere.
 const REDIRECTING: &str = r#"
 import socketserver, sys
 class Node(socketserver.StreamRequestHandler):

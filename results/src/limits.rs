@@ -129,6 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_byte_that_is_no_text_is_told_its_place() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("x.toml");
+        std::fs::write(&path, b"name = \"x\"\nabout = \"\xc3\xa9\xff\"\n").expect("a file");
+        let error = read_text(&path).expect_err("a byte is no text");
+        let place = format!("{}:2:11: the byte 0xff", path.display());
+        assert!(error.starts_with(&place), "{error}");
+    }
+
+    #[test]
     fn what_never_ends_is_refused_with_the_limit() {
         let error = read(Path::new("/dev/zero")).expect_err("it has no end");
         assert!(error.to_string().contains("64 MB"), "{error}");

@@ -58,7 +58,7 @@ impl RedisLock {
             .await
     }
 
-    /// Deletes the lock whoever holds it: the mistake that the tests convict.
+    /// Deletes the lock also where another holds it: the mistake that the tests convict.
     pub async fn release_unchecked(&self, lock: &str) -> RedisResult<bool> {
         redis::cmd("DEL")
             .arg(lock)

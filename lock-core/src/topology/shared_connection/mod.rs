@@ -414,7 +414,7 @@ impl SharedConnection {
         drop(queue);
         if sooner {
             self.sooner.notify_one();
-            // Which is seldom: whoever asks may compute next, and nobody else keeps the deadlines.
+            // Which is seldom: the task that asks may compute next, and nobody else keeps the deadlines.
             crate::machine::empty_lifo_slot();
         }
         if let Some(waker) = waker {

@@ -2,6 +2,7 @@
 //!
 //! It is not the driver, which may have been woken by a task that computes from then on, where idle workers cannot take it from. So the
 //! callers need no timers of their own, which took a fifth of the processor time of an uncontended cycle at 256 tasks.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
