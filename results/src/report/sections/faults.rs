@@ -243,6 +243,10 @@ mod tests {
         let open = run.scenarios[0].open_loop.as_mut().expect("one");
         (open.recovered_ns, open.before) = (None, None);
         assert_eq!(cells(&run)[2..5], ["–", "more than 700 ms", "no recovery"]);
+        let open = run.scenarios[0].open_loop.as_mut().expect("one");
+        let during = open.during.as_mut().expect("callers");
+        (during.p99, during.calls) = (None, 42);
+        assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
         run.scenarios[0].open_loop = None;
         assert!(
             shown(&run)
