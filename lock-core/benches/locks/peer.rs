@@ -9,30 +9,14 @@ use crate::{
     Failure,
     cycle::{self, Count, Pairs, ROUNDS, TASKS},
     goals::{self, Bound},
-    support::{Server, newer_servers},
+    support::Server,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// On the installed server, and on those that have a compare-and-delete of their own (LOCK_CORE_NEWER_SERVER).
+/// Both on the installed server.
 pub(crate) async fn run() -> Result<(), Failure> {
-    let installed = "redis-server".to_owned();
-    let mut programs = vec![installed];
-    for command in ["DELEX", "DELIFEQ"] {
-        for program in newer_servers(command, "Redis 8.4, Valkey 9.0") {
-            if !programs.contains(&program) {
-                programs.push(program);
-            }
-        }
-    }
-    for program in programs {
-        beside(&program).await?;
-    }
-    Ok(())
-}
-
-async fn beside(program: &str) -> Result<(), Failure> {
-    let server = Server::start_program(program, &[]);
+    let server = Server::start(&[]);
     let client = cycle::connect(&server).await?;
     let mut manager = LockManager::new(vec![server.url()]);
     manager.set_retry(1, Duration::ZERO);
@@ -40,7 +24,7 @@ async fn beside(program: &str) -> Result<(), Failure> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
     let version = field("valkey_version:").or(field("redis_version:"));
     let version = version.unwrap_or("?").trim();
-    println!("\nan uncontended cycle: the plain lock, and rslock 0.10, on {program} {version}");
+    println!("\nan uncontended cycle: the plain lock, and rslock 0.10, on redis-server {version}");
     cycle::heading("rslock");
     let mut all = Vec::new();
     for tasks in TASKS {

@@ -25,8 +25,7 @@ pub struct Traced {
     pub keys: Vec<String>,
     /// What follows the keys.
     pub args: Vec<String>,
-    /// The reply as redis-cli shows one, or why there is none. Nothing for subscriptions, messages, and a message that is sent
-    /// behind a command.
+    /// The reply as redis-cli shows one, or why there is none. Nothing for subscriptions and messages.
     pub reply: Option<String>,
     /// From sending to the reply.
     pub took: Duration,

@@ -1,5 +1,7 @@
-//! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out: by a script, or by the server's
-//! own command where it has one.
+//! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out by a script.
+//!
+//! Redis 8.4 and Valkey 9 have commands of their own for the latter (`DELEX key IFEQ value`, `DELIFEQ key value`). They spare the server
+//! some of a release, and are not used: each would be a second form of it, to be found out per connection and proved for itself.
 
 use std::borrow::Cow;
 
@@ -70,14 +72,12 @@ impl Form for Plain {
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes())
-            .compares_and_deletes()
             .tells_by_rule(ask.tells_by_rule())
     }
 
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         match value {
-            // The script says nil, a server's own command 0.
-            Value::Nil | Value::Int(0) => Some(ReleaseAnswer::Absent),
+            Value::Nil => Some(ReleaseAnswer::Absent),
             Value::Int(1..) => Some(ReleaseAnswer::Freed),
             _ => None,
         }

@@ -3,7 +3,6 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::native::{Commands, CompareAndDelete};
 use super::node::{Lease, Node};
 use super::shared_connection::NoReply;
 use super::{Replicas, Request, RequestCommand, Script, WaitFor, replicas};
@@ -58,43 +57,10 @@ pub(crate) struct RequestPrefix {
     pub(crate) text: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestEncoding {
-    /// Its own.
-    Own,
-    /// Its own, a script by its text.
-    Text,
-    /// Its own, behind the question which commands the server has.
-    OwnBehindQuestion,
-    /// The server's command for it.
-    Native(CompareAndDelete),
-}
-
-impl RequestEncoding {
-    /// The best that are known for this request there. What goes before a request has nothing to do with a native command.
-    pub(crate) fn for_request(request: &Request, node: &Node, before: RequestPrefix) -> Self {
-        let is_new =
-            |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
-        if before.text || matches!(request.what(), RequestCommand::Script(script) if is_new(script))
-        {
-            return RequestEncoding::Text;
-        }
-        if !request.has_native() || before.load {
-            return RequestEncoding::Own;
-        }
-        match node.commands.compare_and_delete() {
-            Some(native) if !before.asking => RequestEncoding::Native(native),
-            None if node.commands.is_to_be_asked() => RequestEncoding::OwnBehindQuestion,
-            _ => RequestEncoding::Own,
-        }
-    }
-
-    pub(crate) fn native(self) -> Option<CompareAndDelete> {
-        match self {
-            RequestEncoding::Native(native) => Some(native),
-            _ => None,
-        }
-    }
+/// Whether a script is asked for by its text (EVAL) and not by its digest.
+pub(crate) fn goes_by_text(request: &Request, node: &Node, before: RequestPrefix) -> bool {
+    let is_new = |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
+    before.text || matches!(request.what(), RequestCommand::Script(script) if is_new(script))
 }
 
 /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
@@ -103,7 +69,7 @@ pub(crate) async fn attempt(
     node: &Arc<Node>,
     lease: &Lease<'_>,
     before: RequestPrefix,
-    words: RequestEncoding,
+    by_text: bool,
     deadline: Instant,
 ) -> Answer {
     if request.grants
@@ -113,19 +79,13 @@ pub(crate) async fn attempt(
         let why = format!("{label} was restarted, and grants nothing for {left_ms} ms more");
         return Answer::refused(RESTARTED, why);
     }
-    let alone = !before.asking
-        && !before.load
-        && !matches!(
-            words,
-            RequestEncoding::OwnBehindQuestion | RequestEncoding::Text
-        );
-    if request.wait.is_some() || !alone {
+    if request.wait.is_some() || before.asking || before.load || by_text {
         // Boxed, so that the common case does not carry its size around.
-        return Box::pin(pipelined(request, node, lease, before, words, deadline)).await;
+        return Box::pin(pipelined(request, node, lease, before, by_text, deadline)).await;
     }
     let sent_at = Instant::now();
     let limit = deadline.min(sent_at + node.dialer.response_timeout);
-    match lease.conn.request(request, words.native(), limit).await {
+    match lease.conn.request(request, limit).await {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost {
@@ -140,7 +100,7 @@ async fn pipelined(
     node: &Arc<Node>,
     lease: &Lease<'_>,
     before: RequestPrefix,
-    words: RequestEncoding,
+    by_text: bool,
     deadline: Instant,
 ) -> Answer {
     let wait = match request.wait {
@@ -153,10 +113,6 @@ async fn pipelined(
     let sent_at = Instant::now();
     let mut bytes = Vec::new();
     let mut position = 0;
-    if words == RequestEncoding::OwnBehindQuestion {
-        position += 1;
-        bytes.extend(Commands::question().get_packed_command());
-    }
     if before.load
         && let RequestCommand::Script(script) = request.what()
     {
@@ -170,11 +126,9 @@ async fn pipelined(
         position += 1;
         bytes.extend(redis::cmd("ASKING").get_packed_command());
     }
-    request.write_script(words == RequestEncoding::Text, &mut bytes);
+    request.write_script(by_text, &mut bytes);
     // What follows on this connection finds it there.
-    if words == RequestEncoding::Text
-        && let RequestCommand::Script(script) = request.what()
-    {
+    if by_text && let RequestCommand::Script(script) = request.what() {
         node.learn(script);
     }
     let mut count = position + 1;
@@ -197,21 +151,14 @@ async fn pipelined(
     {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => {
-            unheard(node, words);
             return Answer::Lost {
                 message: error.to_string(),
             };
         }
         Err(_) => {
-            unheard(node, words);
             return silent(node, lease, sent_at, blocked);
         }
     };
-    if words == RequestEncoding::OwnBehindQuestion
-        && let Some(answer) = answers.first()
-    {
-        node.commands.learn(answer);
-    }
     let mut answers = answers.into_iter().skip(position);
     let done = single(answers.next().unwrap_or(Value::Nil), sent_at);
     match (done, wait, answers.next()) {
@@ -230,13 +177,6 @@ async fn pipelined(
             }
         }
         (done, ..) => done,
-    }
-}
-
-/// A question that went with the request was not answered: the next one asks again.
-fn unheard(node: &Node, words: RequestEncoding) {
-    if words == RequestEncoding::OwnBehindQuestion {
-        node.commands.forget();
     }
 }
 

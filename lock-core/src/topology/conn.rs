@@ -8,7 +8,6 @@ use tokio::{task::AbortHandle, time::timeout};
 
 use super::Request;
 use super::dial::Dialer;
-use super::native::{self, CompareAndDelete};
 use super::shared_connection::{NoReply, Replies, SharedConnection, Socket};
 use super::single::Vote;
 use crate::clock::{Instant, timeout_at};
@@ -69,18 +68,16 @@ impl Conn {
         self.driver.abort();
     }
 
-    /// Sends a request, by the server's own command if there is one, and waits for the reply, until the deadline. A server's
-    /// error is a value here.
+    /// Sends a request and waits for the reply, until the deadline. A server's error is a value here.
     pub(crate) async fn request(
         &self,
         request: &Request,
-        native: Option<CompareAndDelete>,
         deadline: Instant,
     ) -> Result<Value, NoReply> {
         let write = |out: &mut Vec<u8>| {
-            let replies = request.write_as(native, out);
-            self.dialer.count(replies.into());
-            replies
+            request.write_to(out);
+            self.dialer.count(1);
+            1
         };
         let asked = (self.wire).ask(write, Some(deadline.std()), request.leaves_at_once);
         let replies = if self.dialer.runtime.is_current() {
@@ -92,7 +89,7 @@ impl Conn {
         };
         match replies? {
             Replies::One(value) => Ok(value),
-            Replies::All(values) => Ok(native::answer(&values)),
+            Replies::All(values) => Ok(values.into_iter().next().unwrap_or_default()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sends a request until it is done: where to, what a refusal calls for, when to stop.
 use std::{sync::Arc, time::Duration};
 
-use super::attempt::{Answer, RequestEncoding, RequestPrefix, attempt as try_once};
+use super::attempt::{Answer, RequestPrefix, attempt as try_once, goes_by_text};
 use super::node::{Node, Purpose};
 use super::{NodeError, Request, RequestCommand, Route, ServerReply};
 use crate::clock::{Instant, sleep_until};
@@ -84,12 +84,10 @@ pub(super) async fn drive<R: Route + ?Sized>(
             }
             return Err(out_of_time(reason, attempt));
         }
-        let words = RequestEncoding::for_request(request, &node, before);
-        let answer = try_once(request, &node, &lease, before, words, deadline).await;
+        let by_text = goes_by_text(request, &node, before);
+        let answer = try_once(request, &node, &lease, before, by_text, deadline).await;
         if let Some(tracer) = &node.dialer.tracer {
-            for event in traced(request, words, &node, &answer, asked_at) {
-                tracer.tell(event);
-            }
+            tracer.tell(traced(request, by_text, &node, &answer, asked_at));
         }
         let (code, message) = match answer {
             Answer::Done {
@@ -166,13 +164,11 @@ pub(super) async fn drive<R: Route + ?Sized>(
                 ));
             }
             // Who may not send a script's text may send its digest.
-            "NOPERM" | "ERR" if words == RequestEncoding::Text && !before.text => {
+            "NOPERM" | "ERR" if by_text && !before.text => {
                 if let RequestCommand::Script(script) = request.what() {
                     node.learn(script);
                 }
             }
-            // A command that this user may not have, or that takes other arguments than was thought.
-            "NOPERM" | "ERR" if words.native().is_some() => node.commands.give_up(),
             _ => {
                 let definite = !breaks_off(&code, &message);
                 let reason = NodeError::at(&node, Some(code), message);
@@ -200,27 +196,13 @@ fn breaks_off(code: &str, message: &str) -> bool {
 }
 
 /// What was asked and answered, for those who watch.
-fn traced(
-    request: &Request,
-    words: RequestEncoding,
-    node: &Node,
-    answer: &Answer,
-    at: Instant,
-) -> Vec<Traced> {
-    let (said, script) = match (request.what(), words.native()) {
-        (_, Some(native)) => (request.said_as(native), None),
-        (what, None) => {
-            let (command, script) = match what {
-                RequestCommand::Script(script) if words == RequestEncoding::Text => {
-                    ("EVAL", Some(script.name))
-                }
-                RequestCommand::Script(script) => ("EVALSHA", Some(script.name)),
-                RequestCommand::Command(name) => (name, None),
-            };
-            let (keys, args) = request.parts();
-            (vec![(command, keys, args)], script)
-        }
+fn traced(request: &Request, by_text: bool, node: &Node, answer: &Answer, at: Instant) -> Traced {
+    let (command, script) = match request.what() {
+        RequestCommand::Script(script) if by_text => ("EVAL", Some(script.name)),
+        RequestCommand::Script(script) => ("EVALSHA", Some(script.name)),
+        RequestCommand::Command(name) => (name, None),
     };
+    let (keys, args) = request.parts();
     let reply = match answer {
         Answer::Done { value, acked, .. } => match acked {
             None => reply(value),
@@ -231,19 +213,16 @@ fn traced(
         Answer::Refused { message, .. } => format!("refused: {message}"),
         Answer::Lost { message } => format!("lost: {message}"),
     };
-    let mut reply = Some(reply);
-    let event = |(command, keys, args)| Traced {
+    Traced {
         at: at.std(),
         node: node.label.to_string(),
         command,
         script,
         keys,
         args,
-        // Nobody reads what comes after the first.
-        reply: reply.take(),
+        reply: Some(reply),
         took: at.elapsed(),
-    };
-    said.into_iter().map(event).collect()
+    }
 }
 
 fn time_left(deadline: Instant, now: Instant) -> Duration {

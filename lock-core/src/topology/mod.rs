@@ -6,7 +6,6 @@ mod dial;
 mod drive;
 mod flight;
 pub(crate) mod monitor;
-mod native;
 mod node;
 mod pubsub;
 mod replicas;

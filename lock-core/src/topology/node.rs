@@ -9,7 +9,6 @@ use super::Script;
 use super::conn::Conn;
 use super::dial::{DialError, Dialer, Proof};
 use super::flight::Flight;
-use super::native::Commands;
 use super::replicas::ReplicaCounts;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
@@ -40,7 +39,6 @@ pub(crate) struct Node {
     pub(super) sightings: Mutex<ReplicaCounts>,
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
-    pub(super) commands: Commands,
     /// The last subscription that it refused, and what it said.
     pub(crate) refusal: Mutex<Option<(String, String)>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
@@ -59,7 +57,6 @@ impl Node {
             closed: Flag::default(),
             sightings: Mutex::default(),
             has_disk: Flag::default(),
-            commands: Commands::new(),
             refusal: Mutex::default(),
             scripts: Mutex::default(),
         })
@@ -141,7 +138,6 @@ impl Node {
                 *line.conn.write() = Some(conn.clone());
                 // The server that answers now may be another incarnation, with other replicas and another configuration.
                 self.has_disk.set(false);
-                self.commands.forget();
                 self.scripts.lock().clear();
                 self.sightings.lock().age();
                 if self.closed.get() {

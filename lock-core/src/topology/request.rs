@@ -1,8 +1,6 @@
 //! A command or script call as bytes, written once for all attempts and all servers.
 use std::{ops::Range, time::Duration};
 
-use super::native::CompareAndDelete;
-
 /// What is run: a script by its text, or a command by its name (`SET`, …).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RequestCommand {
@@ -94,7 +92,6 @@ impl Replicas {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     what: RequestCommand,
-    has_native: bool,
     tells_by_rule: bool,
     pub(crate) wait: Option<WaitFor>,
     /// It asks for something that a server does not give a moment after its restart.
@@ -113,7 +110,6 @@ impl Request {
     pub(crate) fn new(what: RequestCommand) -> Self {
         Request {
             what,
-            has_native: false,
             tells_by_rule: false,
             wait: None,
             grants: false,
@@ -157,15 +153,6 @@ impl Request {
         self
     }
 
-    /// The script deletes its key if the value is the first argument, and then says `0` by the way that the second argument names on
-    /// the channel that is the third; nothing else. Where a server has a command for the former, that may be said instead; the
-    /// answer is then 1 and how many listen, or 0 if there was nothing to delete.
-    pub(crate) fn compares_and_deletes(mut self) -> Self {
-        debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
-        self.has_native = true;
-        self
-    }
-
     /// The script says by the way that the second argument names on the channel that is the third that its key is free, and knows both by
     /// itself where they are as usual: then they are not sent. Reading them would cost the server a tenth of a release.
     pub(crate) fn tells_by_rule(mut self, as_usual: bool) -> Self {
@@ -187,49 +174,10 @@ impl Request {
         self.what
     }
 
-    /// Whether a server's own command may do the script's work.
-    pub(super) fn has_native(&self) -> bool {
-        self.has_native
-    }
-
     /// The key that says where the request belongs.
     pub(super) fn first_key(&self) -> Option<&[u8]> {
         let range = self.first_key.start as usize..self.first_key.end as usize;
         (self.keys > 0).then(|| &self.body[range])
-    }
-
-    /// Writes it for a server, by its own command if it has one; answers how many replies that gets; see [`native::answer`](super::native::answer).
-    pub(super) fn write_as(&self, native: Option<CompareAndDelete>, out: &mut Vec<u8>) -> u32 {
-        let Some(native) = native else {
-            self.write_to(out);
-            return 1;
-        };
-        let [key, value, way, channel] = self.written();
-        native.write(key, value, out);
-        let words = publish_words(way);
-        for word in words {
-            out.extend_from_slice(b"*3\r\n");
-            bulk(out, word.as_bytes());
-            out.extend_from_slice(channel);
-            bulk(out, b"0");
-        }
-        1 + u32::try_from(words.len()).expect("one word or two")
-    }
-
-    /// The commands that `write_as` writes for a server's own command: name, keys, arguments.
-    pub(super) fn said_as(
-        &self,
-        native: CompareAndDelete,
-    ) -> Vec<(&'static str, Vec<String>, Vec<String>)> {
-        let way = self.written()[2];
-        let (keys, args) = self.all_parts();
-        let mut delete = vec![args[0].clone()];
-        delete.splice(0..0, native.condition().map(str::to_owned));
-        let mut said = vec![(native.name(), keys, delete)];
-        for word in publish_words(way) {
-            said.push((word, vec![args[2].clone()], vec!["0".to_owned()]));
-        }
-        said
     }
 
     /// Keys and arguments as they are written, of a request that has four.
@@ -306,15 +254,6 @@ impl Request {
     }
 }
 
-/// The commands that publish, by the word for the way (written as the protocol does).
-fn publish_words(way: &[u8]) -> &'static [&'static str] {
-    match way {
-        b"$7\r\nPUBLISH\r\n" => &["PUBLISH"],
-        b"$8\r\nSPUBLISH\r\n" => &["SPUBLISH"],
-        _ => &["PUBLISH", "SPUBLISH"],
-    }
-}
-
 /// Writes a part of a command: `$<length>`, the bytes.
 pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'$');
@@ -362,49 +301,5 @@ mod tests {
         theirs.arg("{a}\r\n").arg("").arg(1).arg(u64::MAX);
         assert_eq!(ours, theirs.get_packed_command());
         assert_eq!(request.first_key(), Some(&b"{a}\r\n"[..]));
-    }
-
-    #[test]
-    fn a_servers_own_command_is_written_with_the_message_behind_it() {
-        static SCRIPT: Script = Script::new("release", "return 1");
-        for (native, way, expected) in [
-            (
-                CompareAndDelete::Delex,
-                "PUBLISH",
-                "DELEX k IFEQ v, PUBLISH c 0",
-            ),
-            (
-                CompareAndDelete::Delifeq,
-                "SPUBLISH",
-                "DELIFEQ k v, SPUBLISH c 0",
-            ),
-            (
-                CompareAndDelete::Delifeq,
-                "BOTH",
-                "DELIFEQ k v, PUBLISH c 0, SPUBLISH c 0",
-            ),
-        ] {
-            let request = Request::new(RequestCommand::Script(&SCRIPT))
-                .key(b"k")
-                .arg(b"v");
-            let request = request.arg(way.as_bytes()).arg(b"c").compares_and_deletes();
-            let (mut ours, mut theirs) = (Vec::new(), redis::pipe());
-            let replies = request.write_as(Some(native), &mut ours);
-            let mut count = 0;
-            for command in expected.split(", ") {
-                let (name, arguments) = command.split_once(' ').expect("a name");
-                theirs
-                    .cmd(name)
-                    .arg(arguments.split(' ').collect::<Vec<_>>());
-                count += 1;
-            }
-            assert_eq!(ours, theirs.get_packed_pipeline());
-            assert_eq!(replies, count);
-            let said = request.said_as(native).into_iter();
-            let said =
-                said.map(|(name, keys, args)| [&[name.to_owned()], &keys[..], &args].concat());
-            let said: Vec<_> = said.map(|words| words.join(" ")).collect();
-            assert_eq!(said.join(", "), expected);
-        }
     }
 }

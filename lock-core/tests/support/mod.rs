@@ -47,7 +47,7 @@ impl Server {
         Self::spawn_any("redis-server", None, &[&common[..], arguments].concat())
     }
 
-    /// As `start`, of another program; see [`newer_servers`].
+    /// As `start`, of another program; see [`newer_server`].
     pub fn start_program(program: &str, arguments: &[&str]) -> Self {
         let common = ["--save", "", "--repl-diskless-sync-delay", "0"];
         Self::spawn_any(program, None, &[&common[..], arguments].concat())
@@ -289,17 +289,11 @@ fn answer(reader: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// The first of [`newer_servers`].
-pub fn newer_server(command: &str, since: &str) -> Option<String> {
-    newer_servers(command, since).into_iter().next()
-}
-
-/// The servers here that know a command: of the programs in LOCK_CORE_NEWER_SERVER (paths with `:` between them), redis-server and
+/// A server here that knows a command: of the programs in LOCK_CORE_NEWER_SERVER (paths with `:` between them), redis-server and
 /// valkey-server. None, and said loudly, if none does.
-pub fn newer_servers(command: &str, since: &str) -> Vec<String> {
+pub fn newer_server(command: &str, since: &str) -> Option<String> {
     let named = std::env::var("LOCK_CORE_NEWER_SERVER").unwrap_or_default();
     let programs = named.split(':').filter(|program| !program.is_empty());
-    let mut knowing = Vec::new();
     for program in programs.chain(["redis-server", "valkey-server"]) {
         let found = Command::new(program).arg("--version").output();
         if !found.is_ok_and(|output| output.status.success()) {
@@ -307,19 +301,17 @@ pub fn newer_servers(command: &str, since: &str) -> Vec<String> {
         }
         let server = Server::start_program(program, &[]);
         if server.ok(&["COMMAND", "DOCS", command]).contains("summary") {
-            knowing.push(program.to_owned());
+            return Some(program.to_owned());
         }
     }
-    if knowing.is_empty() {
-        let test = std::thread::current();
-        let test = test.name().unwrap_or("a test");
-        // Straight to the stream: what is printed the usual way is not shown for a test that passes.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {test}: no server here knows {command} ({since} or newer); `make servers` gets some"
-        );
-    }
-    knowing
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a test");
+    // Straight to the stream: what is printed the usual way is not shown for a test that passes.
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED {test}: no server here knows {command} ({since} or newer); `make servers` gets some"
+    );
+    None
 }
 
 /// A port that was free a moment ago. Below the ephemeral range, and room for the cluster bus 10,000 above.
