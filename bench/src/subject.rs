@@ -93,6 +93,17 @@ impl ConnectTo {
     }
 }
 
+/// `wait:all` and `wait:majority` by their number, where each master has so many replicas: who waits for them is to be told how many there are.
+/// What the target's URL says of it (`?replicas=N`) counts instead.
+pub fn counted_durability(durability: &str, target: &str, replicas: u32) -> String {
+    match durability.parse::<Durability>() {
+        Ok(asked) if replicas > 0 && !target.contains("replicas=") => {
+            asked.counted(replicas).to_string()
+        }
+        _ => durability.to_owned(),
+    }
+}
+
 impl fmt::Debug for ConnectTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectTo")

@@ -10,7 +10,7 @@ use bench::exec::{Member, Processes};
 use bench::parts::GeneratorShare;
 use bench::recorded::{LoadRun, RunningClient};
 use bench::sink::Sink as _;
-use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
+use bench::subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability};
 use cluster_config::Deployment;
 use nix::sys::signal::Signal;
 use results::history::{Entry, Event};
@@ -78,13 +78,15 @@ impl Clients {
         names: Option<Arc<Names>>,
         share: GeneratorShare,
     ) -> Self {
+        let target = match &names {
+            Some(names) => names.url(&deployment),
+            None => deployment.url(),
+        };
+        let replicas = deployment.topology().replicas;
         Self {
             subject,
-            target: match &names {
-                Some(names) => names.url(&deployment),
-                None => deployment.url(),
-            },
-            durability: plan.lock.durability.clone(),
+            durability: counted_durability(&plan.lock.durability, &target, replicas),
+            target,
             watchdog: plan.lock.watchdog.map(|lease| lease.0),
             logs,
             shims,

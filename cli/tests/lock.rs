@@ -318,9 +318,9 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
         ),
         (64, &url, &["set"], &["TYPE set", "reentrant"]),
         (
-            75,
+            64,
             &url,
-            &["a", "--durability", "wait:all", "--wait", "50ms"],
+            &["a", "--durability", "wait:all"],
             &["?replicas=N"],
         ),
         (64, &url, &["a", "--wait", "-1s"], &["duration `-1s`"]),

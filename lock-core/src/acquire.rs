@@ -52,10 +52,11 @@ pub(crate) async fn acquire_for(
         return Err(without_runtime(lock, ErrorKind::Failed));
     }
     let durability = how.durability.unwrap_or(options.durability);
-    let mistaken = durability.mistake().map(str::to_owned);
+    let mistaken = durability.mistake(options.replicas);
     if let Some(why) = mistaken.or_else(|| how.owner.and_then(Owner::mistake)) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
+    let durability = durability.counted(options.replicas.unwrap_or(0));
     let began = Instant::now();
     let (once, end) = match how.wait {
         Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),

@@ -120,8 +120,9 @@ impl Client {
     ///
     /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
     /// cannot work.
-    pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
+    pub async fn connect(target: &Target, mut options: ClientOptions) -> Result<Self, LockError> {
         const ACTION: &str = "connect to";
+        options.replicas = options.replicas.or(target.parameters.replicas);
         options
             .check()
             .map_err(|why| LockError::invalid(ACTION, &target.to_string(), why))?;

@@ -2,9 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
-
-use crate::topology::{Replicas, WaitFor};
 
 /// How many replicas must acknowledge an acquire before it counts as acquired.
 ///
@@ -19,11 +16,10 @@ pub enum Durability {
     None,
     /// At least this many replicas, 1 or more.
     Wait(u32),
-    /// Every replica: as many as [`ClientOptions::replicas`](crate::ClientOptions::replicas) says, otherwise the most that this
-    /// client ever saw, by the word of the master, the sentinels or the cluster. The number never falls because one is not seen any
-    /// more, and where none was ever seen the acquire is refused as `NotDurable`, with nothing taken.
+    /// Every replica: as many as [`ClientOptions::replicas`](crate::ClientOptions::replicas) says, which it needs. Nobody else
+    /// knows: a master that is cut off lists none of those that are promoted without it.
     WaitAll,
-    /// As many replicas as make, with the master, more than half of the servers that have the data; of as many as `WaitAll` counts.
+    /// As many replicas as make, with the master, more than half of the servers that have the data; of as many as `replicas` says, as with `WaitAll`.
     WaitMajority,
     /// The disk of the master and the disks of this many replicas, by WAITAOF: servers of 7.2 or newer with an
     /// append-only file. Others refuse such an acquire before anything is taken.
@@ -40,29 +36,43 @@ impl Durability {
         format!("{acked} of {demanded} {who} acknowledged")
     }
 
-    /// Why nothing can be asked for so, if so.
-    pub(crate) fn mistake(self) -> Option<&'static str> {
-        (self == Durability::Wait(0)).then_some("wait:K asks for 1 replica or more")
+    /// Why nothing can be asked for so where each master has so many replicas, if so.
+    pub(crate) fn mistake(self, replicas: Option<u32>) -> Option<String> {
+        if self == Durability::Wait(0) {
+            return Some("wait:K asks for 1 replica or more".to_owned());
+        }
+        let lacks_number = self.depends_on_replicas() && replicas.is_none();
+        lacks_number.then(|| {
+            format!(
+                "{self} needs the number of replicas of each master: `?replicas=N` in the URL, or ClientOptions::replicas; \
+                 one server without replicas keeps a grant through a crash by waitaof:0"
+            )
+        })
     }
 
-    /// How many acknowledgements that is of a master with `replicas`, where it depends on them.
-    pub(crate) fn demand(self, replicas: u32) -> Option<u32> {
-        match self.wait_for(Duration::ZERO)?.replicas {
-            all @ (Replicas::All | Replicas::Majority) => Some(all.of(replicas)),
-            Replicas::AtLeast(_) | Replicas::Disks(_) => None,
+    /// Whether it means another number of acknowledgements where there are more replicas.
+    pub(crate) fn depends_on_replicas(self) -> bool {
+        matches!(self, Durability::WaitAll | Durability::WaitMajority)
+    }
+
+    /// How many must acknowledge: of `WaitAof` one more than replicas, the master's disk. More than there can be of one whose number is not known.
+    pub(crate) fn acknowledgements(self) -> u32 {
+        match self {
+            Durability::None => 0,
+            Durability::Wait(count) => count,
+            Durability::WaitAof(count) => count + 1,
+            Durability::WaitAll | Durability::WaitMajority => u32::MAX,
         }
     }
 
-    /// What is asked of the server, with the time it may take.
-    pub(crate) fn wait_for(self, timeout: Duration) -> Option<WaitFor> {
-        let replicas = match self {
-            Durability::None => return None,
-            Durability::Wait(count) => Replicas::AtLeast(count),
-            Durability::WaitAll => Replicas::All,
-            Durability::WaitMajority => Replicas::Majority,
-            Durability::WaitAof(count) => Replicas::Disks(count),
-        };
-        Some(WaitFor { replicas, timeout })
+    /// The same by its number, of a master with so many replicas.
+    pub fn counted(self, replicas: u32) -> Self {
+        match self {
+            Durability::WaitAll => Durability::Wait(replicas),
+            // Of one master and its replicas more than half, less the master itself.
+            Durability::WaitMajority => Durability::Wait(replicas.div_ceil(2)),
+            counted => counted,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::machine;
 use crate::named_enum::named;
-use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREPLICATED, WRONG_TYPE};
+use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, WRONG_TYPE};
 
 named! {
     /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
@@ -19,8 +19,8 @@ named! {
         Failed = "failed",
         /// The answer was lost: it may or may not have been done.
         Unknown = "unknown",
-        /// Fewer replicas acknowledged than asked for, or all were asked for and none is known. What was taken has been given
-        /// back, and that was acknowledged: the lock is certainly not held.
+        /// Fewer replicas acknowledged than asked for. What was taken has been given back, and that was acknowledged: the lock is
+        /// certainly not held.
         NotDurable = "not-durable",
         /// A name, option or URL that cannot work.
         Invalid = "invalid",
@@ -73,10 +73,9 @@ impl LockError {
         lock: &str,
         error: NodeError,
     ) -> Self {
-        let kind = match error.code.as_deref() {
-            Some(UNREPLICATED) if kind == ErrorKind::Failed => ErrorKind::NotDurable,
-            _ if error.message.contains(machine::ELSEWHERE) && error.definite => ErrorKind::Invalid,
-            _ => kind,
+        let kind = match error.message.contains(machine::ELSEWHERE) && error.definite {
+            true => ErrorKind::Invalid,
+            false => kind,
         };
         let mut why = error.message;
         if let Some(code) = error.code.as_ref().filter(|code| !why.contains(*code)) {
@@ -172,7 +171,7 @@ impl LockError {
 
 /// Whether a server sends this code; the others are this crate's own, for errors that no server answered.
 fn is_of_a_server(code: &str) -> bool {
-    ![CLOSED, MAX_CLIENTS, RESTARTED, UNREPLICATED].contains(&code)
+    ![CLOSED, MAX_CLIENTS, RESTARTED].contains(&code)
 }
 
 impl fmt::Display for LockError {

@@ -145,14 +145,12 @@ pub struct ClientOptions {
     /// Longest wait for the replicas' acknowledgements, 1 ms to a day; servers round it up to their tick (100 ms with
     /// `hz 10`). Default 500 ms.
     pub durability_timeout: Duration,
-    /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and [`Durability::WaitMajority`] go by. What the
-    /// target's URL says (`?replicas=N`) is used where this is `None`.
+    /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and [`Durability::WaitMajority`] go by, which are
+    /// `Invalid` without it. What the target's URL says (`?replicas=N`) is used where this is `None`.
     ///
-    /// Without it they go by the most replicas that this client ever saw, and that number does not fall while the client lives:
-    /// a master that is cut off lists none. So a set that is made smaller grants nothing until its clients are made anew or are
-    /// given the number (sentinels list a replica that is gone until `SENTINEL RESET`, a cluster until `CLUSTER FORGET`), and a
-    /// replica that was never seen, since it was gone before a client of a single server came, is not asked for.
-    /// [`Client::concerns`](crate::Client::concerns) says which number is in force.
+    /// No server knows the number: a master that is cut off from its replicas forgets them, and they are promoted. A set that is made
+    /// larger needs clients with the new number before its new replica can be promoted; [`Client::concerns`](crate::Client::concerns)
+    /// names a master that has more.
     pub replicas: Option<u32>,
     /// Longest wait for one of several independent masters, 1 ms to a day; `None` is a twentieth of the lease, at least
     /// 50 ms, at most `response_timeout` and half the lease. A silent minority never costs it.
@@ -275,7 +273,7 @@ impl ClientOptions {
         within("durability_timeout", Some(acknowledged), MS, LONGEST_WAIT)?;
         within("node_timeout", self.node_timeout, MS, LONGEST_WAIT)?;
         within("restart_delay", self.restart_delay, Duration::ZERO, ENDLESS)?;
-        if let Some(why) = self.durability.mistake() {
+        if let Some(why) = self.durability.mistake(self.replicas) {
             return Err(format!("durability is {}: {why}", self.durability));
         }
         if self.replicas == Some(0) {

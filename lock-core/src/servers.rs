@@ -190,7 +190,10 @@ impl Servers {
 fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> {
     let timeout = hold.client().options.durability_timeout;
     let time_left = deadline.saturating_duration_since(Instant::now()) / 2;
-    hold.durability.wait_for(timeout.min(time_left))
+    (hold.durability != Durability::None).then(|| crate::topology::WaitFor {
+        durability: hold.durability,
+        timeout: timeout.min(time_left),
+    })
 }
 
 /// Too few acknowledgements, if so.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Wait,
 };
-use support::{Server, cluster::Cluster, sentinel::Group};
+use support::{Server, sentinel::Group};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -26,8 +26,9 @@ async fn lock(master: &Server, durability: Durability) -> Lock {
     lock_at(&master.url(), durability).await
 }
 
+/// Of a client that is told of one replica.
 async fn lock_at(url: &str, durability: Durability) -> Lock {
-    let options = ClientOptions::default().durability(durability);
+    let options = ClientOptions::default().durability(durability).replicas(1);
     let options = options
         .durability_timeout(400 * MS)
         .watchdog_lease(900 * MS);
@@ -36,10 +37,10 @@ async fn lock_at(url: &str, durability: Durability) -> Lock {
     client.lock(Kind::Reentrant, "n").expect("a good name")
 }
 
-/// All that ask for replicas without saying how many.
+/// All that depend on how many replicas there are.
 const UNNUMBERED: [Durability; 2] = [Durability::WaitAll, Durability::WaitMajority];
 
-/// Locks of clients that were there when the replica was, each granted once.
+/// Locks that were each granted once, with the replica's acknowledgement.
 async fn granted_once(url: &str) -> Vec<Lock> {
     let mut locks = Vec::new();
     for durability in UNNUMBERED {
@@ -52,15 +53,12 @@ async fn granted_once(url: &str) -> Vec<Lock> {
     locks
 }
 
-/// Of the one replica that is gone somebody knows still, so that each grant lacks its acknowledgement.
+/// Each grant lacks the acknowledgement of the one replica.
 async fn lacks_one_replica(locks: &[Lock], master: &Server) {
     for lock in locks {
-        // Twice: what the first one finds may be news.
-        for _ in 0..2 {
-            let error = lock.acquire_with(minute()).await.expect_err("no replica");
-            assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
-            assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
-        }
+        let error = lock.acquire_with(minute()).await.expect_err("no replica");
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     }
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
 }
@@ -211,28 +209,41 @@ async fn a_paused_replica_makes_a_grant_none() {
     guard.release().await.expect("held");
 }
 
-/// A master that has forgotten its replica asks for it still, in clients that have seen it or are told of it. Where there never was
-/// one, or nobody knows of it, nothing is granted either, and nothing is taken.
+/// A master that has forgotten its replica, which may be promoted meanwhile, grants nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_its_master_has_forgotten_is_asked_for_still() {
     let (master, replica) = pair();
-    let before = granted_once(&master.url()).await;
+    let locks = granted_once(&master.url()).await;
     master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
     let _frozen = replica.freeze();
     forgotten_by(&master);
-    lacks_one_replica(&before, &master).await;
+    lacks_one_replica(&locks, &master).await;
+}
+
+/// Without the number of replicas nobody knows what all of them are: it is refused with the remedy, and nothing is sent.
+#[tokio::test]
+async fn all_replicas_are_a_number_that_is_given() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
     for durability in UNNUMBERED {
-        let told = lock_at(&format!("{}?replicas=1", master.url()), durability).await;
-        lacks_one_replica(&[told], &master).await;
-        let late = lock(&master, durability).await;
-        let error = late.acquire_with(minute()).await.expect_err("no replica");
-        assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
-        assert!(error.to_string().contains("ever seen"), "{error}");
-        assert_eq!(master.ok(&["EXISTS", "n"]), "0");
+        let options = ClientOptions::default().durability(durability);
+        let refused = Client::connect(&target, options).await;
+        let error = refused.expect_err("no number");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("?replicas=N"), "{error}");
+        let client = Client::connect(&target, ClientOptions::default()).await;
+        let client = client.expect("it answers");
+        let commands = client.stats().commands;
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        let refused = lock.acquire_with(minute().durability(durability)).await;
+        let error = refused.expect_err("no number");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("?replicas=N"), "{error}");
+        assert_eq!(client.stats().commands, commands);
     }
 }
 
-/// A set that was made smaller on purpose grants again for clients that are told so.
+/// A set that is made smaller or larger is what its clients are told, by the options or by the URL.
 #[tokio::test]
 async fn the_number_that_is_given_is_in_force() {
     let (master, _replica) = pair();
@@ -255,24 +266,6 @@ async fn the_number_that_is_given_is_in_force() {
     let most = minute().durability(Durability::WaitMajority);
     let error = more.acquire_with(most).await.expect_err("one of three");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
-}
-
-/// Sentinels take a silent replica for down, and list it: it may be promoted when they find it again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_down_for_the_sentinels_is_asked_for_still() {
-    let group = Group::start(1);
-    let [master, replica] = [&group.data[0], &group.data[1]];
-    let before = granted_once(&group.url()).await;
-    master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
-    let _frozen = replica.freeze();
-    forgotten_by(master);
-    group.sentinels[0].wait_for(&["SENTINEL", "REPLICAS", "m"], |replicas| {
-        replicas.contains("s_down")
-    });
-    lacks_one_replica(&before, master).await;
-    for durability in UNNUMBERED {
-        lacks_one_replica(&[lock_at(&group.url(), durability).await], master).await;
-    }
 }
 
 /// A promoted replica has none of its own; the master that it takes the place of is one of the servers.
@@ -318,42 +311,6 @@ async fn a_promoted_replica_asks_for_the_master_it_replaces() {
     }
 }
 
-/// CLUSTER SLOTS leaves out who has failed, the master forgets it too, and it belongs to the shard all the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_has_failed_for_the_cluster_is_asked_for_still() {
-    // One master alone calls nobody failed.
-    let cluster = Cluster::start(3, true);
-    let slot: usize = cluster.nodes[0]
-        .ok(&["CLUSTER", "KEYSLOT", "n"])
-        .parse()
-        .expect("a slot");
-    let shard = slot * 3 / 16_384;
-    let [master, replica] = [&cluster.nodes[shard], &cluster.nodes[shard + 3]];
-    let before = granted_once(&cluster.url()).await;
-    let id = replica.ok(&["CLUSTER", "MYID"]);
-    master.ok(&["CONFIG", "SET", "repl-timeout", "1"]);
-    let _frozen = replica.freeze();
-    forgotten_by(master);
-    // By its id: a port may be a slot's number too.
-    master.wait_for(&["CLUSTER", "SLOTS"], |slots| !slots.contains(&id));
-    assert!(master.ok(&["CLUSTER", "NODES"]).contains(&id));
-    lacks_one_replica(&before, master).await;
-    let url = format!("redis-cluster://127.0.0.1:{}", master.port);
-    for durability in UNNUMBERED {
-        lacks_one_replica(&[lock_at(&url, durability).await], master).await;
-    }
-    // A user who may not see NODES is told of nobody, and is granted nothing.
-    let user = [
-        "ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all",
-    ];
-    master.ok(&[&user[..], &["-cluster|nodes"]].concat());
-    let url = format!("redis-cluster://app:s3cret@127.0.0.1:{}", master.port);
-    let late = lock_at(&url, Durability::WaitAll).await;
-    let error = late.acquire_with(minute()).await.expect_err("no replica");
-    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
-    assert!(error.to_string().contains("ever seen"), "{error}");
-}
-
 /// With the master they are more than half already when one of two replicas has it.
 #[tokio::test]
 async fn a_majority_of_three_is_the_master_and_one_replica() {
@@ -363,7 +320,13 @@ async fn a_majority_of_three_is_the_master_and_one_replica() {
         info.contains("master_link_status:up")
     });
     let _frozen = second.freeze();
-    let majority = lock(&master, Durability::WaitMajority).await;
+    let options = ClientOptions::default()
+        .replicas(2)
+        .durability(Durability::WaitMajority);
+    let options = options.durability_timeout(400 * MS);
+    let target = master.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options).await.expect("it answers");
+    let majority = client.lock(Kind::Reentrant, "n").expect("a good name");
     let guard = majority.acquire_with(minute()).await.expect("two of three");
     guard.release().await.expect("held");
     let error = majority

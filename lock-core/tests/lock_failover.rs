@@ -149,6 +149,7 @@ async fn durable(lock: &Lock) -> Guard {
 async fn all_or_none(url: &str, master: &Server, replica: &Server) {
     let options = ClientOptions::default()
         .durability(Durability::WaitAll)
+        .replicas(1)
         .durability_timeout(300 * MS);
     let client = client(url, options).await;
     let once = || {

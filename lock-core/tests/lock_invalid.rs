@@ -122,6 +122,7 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
             "durability is wait:0",
         ),
         (options().replicas(0), "replicas is 0"),
+        (options().durability(Durability::WaitAll), "?replicas=N"),
         (options().client_name("two words"), "client_name"),
     ] {
         refused(Client::connect(&target, wrong).await, says);

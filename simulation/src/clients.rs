@@ -8,7 +8,7 @@ use std::{
 use bench::{
     recorded::{LoadRun, RunningClient},
     sink::Sink,
-    subject::{ConnectTo, Connected, Subject, SubjectError},
+    subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability},
 };
 use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
@@ -54,10 +54,11 @@ impl Clients {
             plan: plan.clone(),
             state: Mutex::default(),
         };
+        let replicas = plan.topology.replicas;
         Clients {
             subject,
+            durability: counted_durability(&plan.lock.durability, &target, replicas),
             target,
-            durability: plan.lock.durability.clone(),
             watchdog: plan.lock.watchdog.map(|lease| lease.0),
             load,
             sink,

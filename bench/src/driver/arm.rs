@@ -12,7 +12,7 @@ use crate::{
     round::{self, Clients, Round, ledger::HandoffCounts, record::Samples},
     server_stats::ServerWatch,
     stats::histogram::{histogram, merge},
-    subject::{ConnectTo, Subject, SubjectError, is_shared},
+    subject::{ConnectTo, Subject, SubjectError, counted_durability, is_shared},
     workload::{CycleShape, LeaseOf, Rhythm, Spread, Workload},
 };
 
@@ -280,6 +280,7 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
         None => &plan.durability,
     };
     let (target, client) = (&arm.place.target, format!("c{number}"));
+    let durability = &counted_durability(durability, target, arm.place.replicas);
     ConnectTo {
         watchdog: match plan.lease {
             Leasing::Fixed(lease) if renewed => Some(lease),

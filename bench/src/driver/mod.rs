@@ -111,6 +111,8 @@ pub struct BenchPlan {
     pub precision: Option<f64>,
     /// Decides the order of arms and the subjects' jitter.
     pub seed: u64,
+    /// Replicas of each master, where that is known: what `wait:all` means.
+    pub replicas: u32,
     /// What every key begins with, e.g. `locklab:<run>:`.
     pub key_prefix: String,
 }
@@ -122,6 +124,8 @@ pub struct Placement {
     pub target: String,
     /// What rows say of it.
     pub topology: String,
+    /// Replicas of each master, where that is known: what `wait:all` means.
+    pub replicas: u32,
     /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by themselves.
     pub durability: String,
     /// The servers' processes, where they have no counters of their own and run on this machine.
@@ -176,6 +180,7 @@ impl BenchPlan {
             rounds: 5,
             precision: None,
             seed: 0,
+            replicas: 0,
             key_prefix: "locklab:bench:".into(),
         }
     }
@@ -185,6 +190,7 @@ impl BenchPlan {
         let place = |subject: &dyn Subject| Placement {
             target: self.target.clone(),
             topology: self.topology.clone(),
+            replicas: self.replicas,
             durability: subject.durability().unwrap_or(&self.durability).to_owned(),
             processes: Vec::new(),
         };

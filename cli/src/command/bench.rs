@@ -303,6 +303,7 @@ fn places(
                 places.push(Placement {
                     target: url.clone(),
                     topology: kind.to_string(),
+                    replicas: deployment.topology().replicas,
                     durability: match subject.durability() {
                         Some(shipped) => shipped,
                         None if options.fsync && options.durability == "none" => "fsync",
@@ -446,6 +447,10 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.client_processes = options.clients > 1 || options.own_loop;
     plan.own_loop = options.own_loop;
     plan.durability = options.durability.clone();
+    let kind = TopologyKind::REDIS
+        .iter()
+        .find(|kind| kind.name() == topology);
+    plan.replicas = kind.map_or(0, |kind| Topology::of(*kind).replicas);
     plan.warmup = options.warmup;
     plan.duration = options.duration;
     let usual = options.precision.map_or(ROUNDS, |_| MOST_ROUNDS);

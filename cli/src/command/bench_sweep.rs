@@ -248,6 +248,7 @@ impl Lab<'_> {
             let deployment = up(self.options, topology, Links::Direct, &name, self.keeper).await?;
             let mut plan = plan(self.options, &deployment.url(), &kind, self.keeper);
             plan.durability = durability;
+            plan.replicas = deployment.topology().replicas;
             if over == Over::Replicas && self.options.subject.is_empty() {
                 // Only our locks can be asked to wait for replicas.
                 plan.subjects.retain(|name| name.starts_with("lock-core:"));

@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// Longest time of holding: then the lock is lost, as if another had taken it [default: no limit]
     #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
     max_hold: Option<Duration>,
-    /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
+    /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas (?replicas=N in the URL), or waitaof:K disks
     #[arg(long, default_value = "none", value_name = "HOW")]
     durability: Durability,
     /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this

@@ -159,6 +159,7 @@ fn plan(deployment: &Deployment, keeper: &Keeper) -> (BenchPlan, Placement) {
     let place = Placement {
         target: url,
         topology,
+        replicas: deployment.topology().replicas,
         durability: waits_for.to_owned(),
         processes: Vec::new(),
     };

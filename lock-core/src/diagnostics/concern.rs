@@ -32,7 +32,7 @@ named! {
         UnguardedFailover = "unguarded-failover",
         /// Every write is refused for want of replicas.
         TooFewReplicas = "too-few-replicas",
-        /// How many replicas every grant waits for is not given but was seen, or is given and something else was seen.
+        /// Grants wait for fewer replicas than there are.
         Acknowledgements = "acknowledgements",
         /// The address belongs to a replica.
         Replica = "replica",
@@ -102,8 +102,6 @@ pub struct ServerReport {
     pub role: Option<String>,
     /// Replicas that are connected to it.
     pub replicas: Option<u32>,
-    /// The most replicas that the client ever saw there, also by the word of sentinels or the cluster.
-    pub most_replicas: u32,
     /// How many replicas it has by the client's own settings.
     pub given_replicas: Option<u32>,
     /// Whether it belongs to a cluster.
@@ -251,35 +249,18 @@ impl ServerReport {
         }
     }
 
-    /// Which number is in force where all replicas are asked for, or most.
+    /// Whether one more replica can be promoted than is asked for.
     fn acknowledgements(&self, concerns: &mut Concerns<'_>, durability: Durability) {
-        const KIND: ConcernKind = ConcernKind::Acknowledgements;
-        const GIVE: &str =
-            "give the number of replicas: ClientOptions::replicas, or ?replicas=N in the URL";
-        let seen = self.most_replicas;
-        let Some(demand) = durability.demand(self.given_replicas.unwrap_or(seen)) else {
-            return;
-        };
-        match self.given_replicas {
-            Some(given) if seen > given => concerns.add(
-                (Severity::Danger, KIND),
-                format!("{durability} asks for {demand}, of {given} replicas that are given; {seen} were seen"),
+        if let (Some(given), Some(connected)) = (self.given_replicas, self.replicas)
+            && durability.depends_on_replicas()
+            && connected > given
+        {
+            concerns.add(
+                (Severity::Danger, ConcernKind::Acknowledgements),
+                format!("{durability} of {given} replicas, and {connected} are connected"),
                 "one that is not asked for may be promoted, and does not know the grant",
-                GIVE,
-            ),
-            Some(_) => {}
-            None if seen == 0 => concerns.add(
-                (Severity::Danger, KIND),
-                format!("{durability}, and no replica was ever seen"),
-                "every acquire that asks for replicas is refused",
-                GIVE,
-            ),
-            None => concerns.add(
-                (Severity::Caution, KIND),
-                format!("{durability} asks for {demand}, of {seen} replicas that were seen"),
-                "one that was gone before is not asked for, and one that is gone for good is waited for in vain",
-                GIVE,
-            ),
+                "give the number of replicas: ClientOptions::replicas, or ?replicas=N in the URL",
+            );
         }
     }
 
@@ -381,10 +362,10 @@ mod tests {
     }
 
     #[test]
-    fn the_number_in_force_is_said_where_it_is_not_certain() {
-        let said = |durability: &str, seen, given| {
+    fn a_replica_that_no_grant_waits_for_is_a_danger() {
+        let said = |durability: &str, connected, given| {
             let report = ServerReport {
-                most_replicas: seen,
+                replicas: Some(connected),
                 given_replicas: given,
                 ..ServerReport::default()
             };
@@ -393,16 +374,8 @@ mod tests {
             let mut said = concerns.into_iter().filter(of_kind);
             said.next().map(|concern| (concern.severity, concern.found))
         };
-        let caution = |found: &str| Some((Severity::Caution, found.to_owned()));
-        let danger = |found: &str| Some((Severity::Danger, found.to_owned()));
-        let all = "wait:all asks for 2, of 2 replicas that were seen";
-        assert_eq!(said("wait:all", 2, None), caution(all));
-        let most = "wait:majority asks for 1, of 2 replicas that were seen";
-        assert_eq!(said("wait:majority", 2, None), caution(most));
-        let none = "wait:all, and no replica was ever seen";
-        assert_eq!(said("wait:all", 0, None), danger(none));
-        let few = "wait:all asks for 1, of 1 replicas that are given; 2 were seen";
-        assert_eq!(said("wait:all", 2, Some(1)), danger(few));
+        let few = "wait:all of 1 replicas, and 2 are connected".to_owned();
+        assert_eq!(said("wait:all", 2, Some(1)), Some((Severity::Danger, few)));
         for durability in ["none", "wait:1", "waitaof:1"] {
             assert_eq!(said(durability, 2, Some(1)), None, "{durability}");
         }

@@ -5,8 +5,9 @@ use redis::Value;
 
 use super::node::{Lease, Node};
 use super::shared_connection::NoReply;
-use super::{Replicas, Request, RequestCommand, Script, WaitFor, replicas};
+use super::{Request, RequestCommand, Script, WaitFor};
 use crate::clock::{Instant, timeout_at};
+use crate::durability::Durability;
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
 pub(crate) const RESTARTED: &str = "RESTARTED";
@@ -137,7 +138,7 @@ async fn pipelined(
         // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
         let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
-        bytes.extend(wait_command(wait.replicas, wanted, limit).get_packed_command());
+        bytes.extend(wait_command(wait.durability, wanted, limit).get_packed_command());
         count += 1;
         // A request that is ahead on this connection may block it as long.
         blocked = limit * lease.busy();
@@ -180,10 +181,12 @@ async fn pipelined(
     }
 }
 
-fn wait_command(replicas: Replicas, wanted: u32, limit: Duration) -> redis::Cmd {
+fn wait_command(durability: Durability, wanted: u32, limit: Duration) -> redis::Cmd {
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    match replicas {
-        Replicas::Disks(count) => (redis::cmd("WAITAOF").arg(1).arg(count).arg(limit_ms)).take(),
+    match durability {
+        Durability::WaitAof(count) => {
+            (redis::cmd("WAITAOF").arg(1).arg(count).arg(limit_ms)).take()
+        }
         _ => redis::cmd("WAIT").arg(wanted).arg(limit_ms).take(),
     }
 }
@@ -234,31 +237,19 @@ fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -
     }
 }
 
-/// How many must acknowledge, never none. Asks the master where that is not known; nothing is done if that fails.
+/// How many must acknowledge. Before the first WAITAOF of a connection the server is asked whether it has one: after a write it could not undo
+/// the write. Nothing is done if that fails.
 async fn wanted(
     node: &Arc<Node>,
     lease: &Lease<'_>,
     wait: WaitFor,
     deadline: Instant,
 ) -> Result<u32, Answer> {
-    match wait.replicas {
-        Replicas::AtLeast(count) => Ok(count),
-        Replicas::Disks(count) => match node.has_disk.get() {
-            true => Ok(count + 1),
-            false => {
-                // Once for each connection: the same command after a write could not undo the write.
-                let probe = wait_command(Replicas::Disks(0), 1, Duration::from_millis(1));
-                let probed = probed(node, lease, wait, deadline, &probe).await;
-                probed.map_err(too_old)?;
-                node.has_disk.set(true);
-                Ok(count + 1)
-            }
-        },
-        Replicas::All | Replicas::Majority => {
-            let all = replicas::all(node, lease, wait, deadline).await?;
-            Ok(wait.replicas.of(all))
-        }
+    if matches!(wait.durability, Durability::WaitAof(_)) && !node.has_disk.get() {
+        probed(node, lease, wait, deadline).await.map_err(too_old)?;
+        node.has_disk.set(true);
     }
+    Ok(wait.durability.acknowledgements())
 }
 
 /// A refusal of WAITAOF that says from which version on there is one.
@@ -273,19 +264,19 @@ fn too_old(refused: Answer) -> Answer {
     }
 }
 
-/// Asks the master something that a request with WAIT has to know first. Whatever goes wrong, nothing was done.
-pub(super) async fn probed(
+/// Asks a master for a WAITAOF of nothing. Whatever goes wrong, nothing was done.
+async fn probed(
     node: &Node,
     lease: &Lease<'_>,
     wait: WaitFor,
     deadline: Instant,
-    question: &redis::Cmd,
-) -> Result<Value, Answer> {
+) -> Result<(), Answer> {
+    let question = wait_command(Durability::WaitAof(0), 1, Duration::from_millis(1));
     let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
     let limit = deadline.min(Instant::now() + patience);
-    match timeout_at(limit, lease.conn.command(question)).await {
+    match timeout_at(limit, lease.conn.command(&question)).await {
         Ok(Ok(Value::ServerError(error))) => Err(Answer::refused(error.code(), error.to_string())),
-        Ok(Ok(answer)) => Ok(answer),
+        Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(Answer::try_again(format!(
             "before a request with WAIT: {error}"
         ))),

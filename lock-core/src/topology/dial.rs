@@ -128,7 +128,7 @@ impl Dialer {
             restart_delay: options.restart_delay,
             voter: None,
             splits_bursts: target.shape != TopologyKind::Masters,
-            replicas: options.replicas.or(target.parameters.replicas),
+            replicas: options.replicas,
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,

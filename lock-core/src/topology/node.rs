@@ -9,7 +9,6 @@ use super::Script;
 use super::conn::Conn;
 use super::dial::{DialError, Dialer, Proof};
 use super::flight::Flight;
-use super::replicas::ReplicaCounts;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::Endpoint;
@@ -36,7 +35,6 @@ pub(crate) struct Node {
     command: Lane,
     wait: [Lane; WAIT_LINES],
     pub(crate) closed: Flag,
-    pub(super) sightings: Mutex<ReplicaCounts>,
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
     /// The last subscription that it refused, and what it said.
@@ -55,7 +53,6 @@ impl Node {
             command: Lane::new(),
             wait: std::array::from_fn(|_| Lane::new()),
             closed: Flag::default(),
-            sightings: Mutex::default(),
             has_disk: Flag::default(),
             refusal: Mutex::default(),
             scripts: Mutex::default(),
@@ -136,10 +133,9 @@ impl Node {
             Ok(conn) => {
                 line.failures.store(0, Ordering::Relaxed);
                 *line.conn.write() = Some(conn.clone());
-                // The server that answers now may be another incarnation, with other replicas and another configuration.
+                // The server that answers now may be another incarnation, with another configuration.
                 self.has_disk.set(false);
                 self.scripts.lock().clear();
-                self.sightings.lock().age();
                 if self.closed.get() {
                     conn.kill();
                 }
@@ -192,14 +188,6 @@ impl Node {
 
     fn lines(&self) -> impl Iterator<Item = &Lane> {
         std::iter::once(&self.command).chain(&self.wait)
-    }
-
-    /// How many replicas all of them are: as the caller says, or the most that were ever seen; `None` if somebody is to be asked
-    /// first.
-    pub(crate) fn replicas(&self) -> Option<u32> {
-        self.dialer
-            .replicas
-            .or_else(|| self.sightings.lock().fresh())
     }
 }
 

@@ -1,6 +1,8 @@
 //! A command or script call as bytes, written once for all attempts and all servers.
 use std::{ops::Range, time::Duration};
 
+use crate::durability::Durability;
+
 /// What is run: a script by its text, or a command by its name (`SET`, …).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RequestCommand {
@@ -60,32 +62,8 @@ impl Script {
 /// How many replicas must acknowledge, checked by WAIT on the same connection in the same write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitFor {
-    pub(crate) replicas: Replicas,
+    pub(crate) durability: Durability,
     pub(crate) timeout: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replicas {
-    AtLeast(u32),
-    /// As many as the caller says there are; otherwise the most that the master ever listed, or the sentinels or the cluster
-    /// ever counted. Where none was ever seen the request is refused, and nothing is sent.
-    All,
-    /// Of as many as `All` says, those that make more than half together with the master.
-    Majority,
-    /// The master's disk and those of so many replicas, by WAITAOF: one more than replicas are demanded.
-    Disks(u32),
-}
-
-impl Replicas {
-    /// How many replicas that is where there are `all`.
-    pub(crate) fn of(self, all: u32) -> u32 {
-        match self {
-            Replicas::AtLeast(count) | Replicas::Disks(count) => count,
-            Replicas::All => all,
-            // Of one master and `all` replicas more than half, less the master itself.
-            Replicas::Majority => all.div_ceil(2),
-        }
-    }
 }
 
 /// One request; all keys lie in one slot. Keys come first, then arguments.

@@ -17,8 +17,6 @@ impl Single {
     /// Nothing is dialled before the first request or subscription.
     pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, way: PubSub) -> Self {
         let node = Node::new(endpoint, dialer, Proof::Answers);
-        // There is nobody else to ask.
-        node.sightings.lock().count_elsewhere(0);
         let places = Arc::new(OneNode(node.clone()));
         let channels = Channels::new(places, way, &node.dialer.runtime);
         Single { node, channels }

@@ -3,8 +3,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use redis::Value;
 
+use super::info_field;
 use super::node::{Lease, Node, Purpose};
-use super::{info_field, replicas};
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::ServerReport;
 
@@ -64,10 +64,6 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
     match timeout_at(deadline, asked).await {
         Ok(Ok(answers)) => {
             let mut report = read(node, &answers);
-            if let Some(count) = info(&answers).and_then(|info| replicas::listed(&info)) {
-                node.sightings.lock().list(count);
-            }
-            report.most_replicas = node.sightings.lock().most();
             report.given_replicas = node.dialer.replicas;
             report
         }

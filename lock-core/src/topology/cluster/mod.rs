@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use self::map::{Members, Shard, View};
+use self::map::{Shard, View};
 use super::dial::{Dialer, Proof};
 use super::flight::{AnswerValue, Joined, Refresh, hear};
 use super::node::{Node, Purpose};
@@ -170,7 +170,6 @@ struct State {
     seeds: Vec<Endpoint>,
     nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
     map: RwLock<Arc<Map>>,
-    members: Mutex<Members>,
     refresh: Refresh,
     /// Why the last look at the map found none.
     why_none: Mutex<Option<NodeError>>,
@@ -201,7 +200,6 @@ impl State {
             seeds,
             nodes: Mutex::default(),
             map: RwLock::new(Arc::new(empty)),
-            members: Mutex::default(),
             refresh: Refresh::new(HOLD_OFF),
             why_none: Mutex::default(),
             turns: AtomicUsize::new(0),
@@ -297,11 +295,11 @@ impl State {
         let lease = node.dialled(Purpose::Command, deadline).await;
         let lease = lease.map_err(|error| NodeError::at(node, error.code, error.message))?;
         let mut pipe = redis::pipe();
-        for question in ["SLOTS", "INFO", "NODES"] {
+        for question in ["SLOTS", "INFO"] {
             pipe.cmd("CLUSTER").arg(question);
         }
         let limit = self.dialer.response_timeout;
-        let (code, why) = match timeout(limit, lease.conn.pipeline(&pipe, 3)).await {
+        let (code, why) = match timeout(limit, lease.conn.pipeline(&pipe, 2)).await {
             Ok(Ok(answers)) => match View::read(&answers, &node.endpoint) {
                 Some(view) => return Ok(view),
                 None => refusal(&answers),
@@ -330,11 +328,6 @@ impl State {
             .iter()
             .map(|shard| self.node(shard.master.clone()))
             .collect();
-        let mut members = self.members.lock();
-        for (count, master) in members.see(&view.shards).into_iter().zip(&masters) {
-            master.sightings.lock().count_elsewhere(count);
-        }
-        drop(members);
         let same = old.shards == view.shards;
         if same && old.rank == rank {
             return;

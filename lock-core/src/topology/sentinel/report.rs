@@ -1,5 +1,5 @@
 //! What the sentinels say, and from it the addresses that may be the master's, the likeliest first.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redis::Value;
 
@@ -10,51 +10,26 @@ pub(super) struct Report {
     pub(super) master: Endpoint,
     /// Rises with every failover.
     pub(super) epoch: u64,
-    /// Replicas that this sentinel has not been made to forget, reachable or not: whom one sentinel takes for down may be promoted by
-    /// others, and takes itself for a master if it is cut off together with them.
-    pub(super) replicas: u32,
 }
 
 impl Report {
-    /// Reads the answers to `SENTINEL GET-MASTER-ADDR-BY-NAME`, `MASTER` and `REPLICAS`.
+    /// Reads the answers to `SENTINEL GET-MASTER-ADDR-BY-NAME` and `MASTER`.
     pub(super) fn read(answers: &[Value]) -> Option<Report> {
-        let [Value::Array(address), Value::Array(master), replicas] = answers else {
+        let [Value::Array(address), Value::Array(master)] = answers else {
             return None;
         };
         let [host, port] = address.as_slice() else {
             return None;
         };
         let master = fields(master);
-        let replicas: &[Value] = match replicas {
-            Value::Array(replicas) => replicas,
-            _ => &[],
-        };
-        // One process may stand there by two addresses, also by one beside its own as the master.
-        let mut runs = BTreeSet::from([run_id(&master)]);
-        let mut count = 0;
-        for replica in replicas {
-            let Value::Array(replica) = replica else {
-                continue;
-            };
-            let run = run_id(&fields(replica));
-            if run.is_none() || runs.insert(run) {
-                count += 1;
-            }
-        }
         Some(Report {
             master: Endpoint::Tcp {
                 host: text(host)?.to_owned(),
                 port: text(port)?.parse().ok()?,
             },
             epoch: master.get("config-epoch")?.parse().ok()?,
-            replicas: count,
         })
     }
-}
-
-/// Which process it is; `None` for one that this sentinel has never reached.
-fn run_id<'a>(server: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
-    server.get("runid").copied().filter(|id| !id.is_empty())
 }
 
 fn fields(flat: &[Value]) -> BTreeMap<&str, &str> {
@@ -108,7 +83,6 @@ mod tests {
         Report {
             master: at(port),
             epoch,
-            replicas: 1,
         }
     }
 
@@ -117,32 +91,6 @@ mod tests {
             host: "h".to_owned(),
             port,
         }
-    }
-
-    #[test]
-    fn a_replica_counts_once_whatever_its_state() {
-        let texts = |texts: &[&str]| {
-            let text = |text: &&str| Value::BulkString(text.as_bytes().to_vec());
-            Value::Array(texts.iter().map(text).collect())
-        };
-        let replica = |run: &str, flags: &str| texts(&["runid", run, "flags", flags]);
-        let count = |replicas: &[Value]| {
-            let master = texts(&["runid", "m", "config-epoch", "3"]);
-            let replicas = Value::Array(replicas.to_vec());
-            let report = Report::read(&[texts(&["h", "1"]), master, replicas]);
-            report.expect("a good answer").replicas
-        };
-        let down = replica("a", "s_down,slave,disconnected");
-        assert_eq!(count(&[]), 0);
-        assert_eq!(count(&[down.clone(), replica("b", "slave")]), 2);
-        let twice = [down, replica("a", "slave"), replica("m", "slave")];
-        assert_eq!(
-            count(&twice),
-            1,
-            "by two addresses, and the master by its old one"
-        );
-        let never_reached = [replica("", "s_down,slave"), replica("", "s_down,slave")];
-        assert_eq!(count(&never_reached), 2);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The sentinels, and the master that they name, proven by its own ROLE.
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ pub(super) struct State {
     label: String,
     master: RwLock<Option<Arc<Node>>>,
     epoch: AtomicU64,
-    /// The most replicas that any of the masters so far had.
-    replicas: AtomicU32,
     search: Refresh,
     why_none: Mutex<String>,
     version: watch::Sender<u64>,
@@ -51,7 +49,6 @@ impl State {
             label,
             master: RwLock::new(None),
             epoch: AtomicU64::new(0),
-            replicas: AtomicU32::new(0),
             search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
             version: watch::Sender::new(0),
@@ -124,10 +121,6 @@ impl State {
             return;
         };
         let old = self.last_master();
-        let before = old.as_ref().map(|old| old.sightings.lock().most());
-        let counts = reports.iter().map(|report| report.replicas);
-        let count = counts.chain(before).max().unwrap_or(0);
-        let most = self.replicas.fetch_max(count, Ordering::AcqRel).max(count);
         if let Some(old) = &old
             && epoch > seen
             && !endpoints.contains(&old.endpoint)
@@ -151,7 +144,6 @@ impl State {
                 .await
             {
                 Ok(_) => {
-                    node.sightings.lock().count_elsewhere(most);
                     self.epoch.store(epoch, Ordering::Release);
                     self.settle(Some(node.clone()));
                     if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {
@@ -227,7 +219,7 @@ impl SentinelNode {
         let lease = node.dialled(Purpose::Command, deadline).await;
         let lease = lease.map_err(|error| error.message)?;
         let mut pipe = redis::pipe();
-        for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "REPLICAS"] {
+        for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER"] {
             pipe.cmd("SENTINEL").arg(question).arg(name);
         }
         let failed = |why: String| format!("{}: {why}", node.label);

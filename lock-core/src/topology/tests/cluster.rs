@@ -12,7 +12,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
     let shard = usize::from(slot(key.as_bytes())) * 3 / 16_384;
     assert_eq!(
         route
-            .send(&incr_and_wait(key, Replicas::All), within(20_000))
+            .send(&incr_and_wait(key), within(20_000))
             .await
             .unwrap()
             .acked,

@@ -9,10 +9,10 @@ pub(crate) mod support;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    NodeError, Replicas, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune,
-    WaitFor, connect,
+    NodeError, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune, WaitFor,
+    connect,
 };
-use crate::{ClientOptions, Target, clock::Instant, machine::ClientRuntime};
+use crate::{ClientOptions, Durability, Target, clock::Instant, machine::ClientRuntime};
 
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
 
@@ -47,10 +47,10 @@ fn incr(key: &str) -> Request {
     Request::new(RequestCommand::Script(&INCR)).key(key.as_bytes())
 }
 
-fn incr_and_wait(key: &str, replicas: Replicas) -> Request {
+fn incr_and_wait(key: &str) -> Request {
     let mut request = incr(key);
     request.wait = Some(WaitFor {
-        replicas,
+        durability: Durability::Wait(1),
         timeout: Duration::from_secs(5),
     });
     request

@@ -8,7 +8,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
     let mut group = Group::start(3);
     let route = route(&group.url()).await;
     let first = route
-        .send(&incr_and_wait("k", Replicas::All), within(20_000))
+        .send(&incr_and_wait("k"), within(20_000))
         .await
         .unwrap();
     assert_eq!((number(&first), first.acked), (1, Some((1, 1))));
