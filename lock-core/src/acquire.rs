@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::bounds::LAST_LOOK;
 use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
@@ -13,18 +14,12 @@ use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life}
 use crate::kind::ServerLine;
 use crate::lock::{Acquire, Lease, LockInner, Owner, Wait};
 use crate::release::{Open, ReleaseReason, too_many_undos};
-use crate::servers::{
-    AttemptAnswer, GiveBack, RequestPurpose, Servers, backoff, passes, release_at,
-};
-use crate::topology::NodeError;
+use crate::servers::{AttemptAnswer, GiveBack, Servers, backoff, release_at};
+use crate::topology::{NodeError, RequestPurpose, passes};
 use crate::waiting::gate::{GateFront, Position, RIVALS, Subscriptions, doubt, settle};
 use crate::waiting::queue::{WaiterEvent, least_left};
 
 const ACTION: &str = "acquire";
-
-/// A look that begins within the caller's bound has this long for its answer, even if that is a little beyond it:
-/// cut off sooner it would turn a plain "busy" into "unknown".
-pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) async fn acquire(lock: &Arc<LockInner>, how: &Acquire) -> Result<Guard, LockError> {
     let who = HolderIdentity::Owner(how.owner);

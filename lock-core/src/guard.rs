@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::bounds::ANSWERS;
 use crate::clock;
 use crate::error::{ErrorKind, LockError};
 use crate::hold::{Hold, bad_extension};
-use crate::release::{self, ANSWERS};
-use crate::servers::{ExtendOutcome, RequestPurpose, repeat};
+use crate::release;
+use crate::servers::{ExtendOutcome, repeat};
+use crate::topology::RequestPurpose;
 
 /// Why a hold ended without a release.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
+use crate::bounds::{ENDLESS, SHORTEST_LEASE};
 use crate::client::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
@@ -19,12 +20,6 @@ use crate::sync::{Flag, Mutex};
 pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
-
-/// A lease that nobody lives to see the end of: that of what has none, and the longest that can be asked for.
-pub(crate) const ENDLESS: Duration = Duration::from_secs(100 * 366 * 86_400);
-
-/// What is kept back for clocks that differ leaves something of it.
-pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(3);
 
 pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     if lease < SHORTEST_LEASE {

@@ -5,14 +5,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use redis::Value;
 use tokio::sync::oneshot;
 
+use crate::bounds::ANSWERS;
 use crate::client::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
+use crate::kind::Once;
 use crate::names::Names;
-use crate::release::ANSWERS;
-use crate::servers::{RequestPurpose, ask_again, not_an_answer};
+use crate::servers::{ask_again, not_an_answer};
 use crate::sync::Mutex;
-use crate::topology::{NodeError, Request, RequestCommand, ServerReply, WRONG_TYPE, slot};
+use crate::topology::{
+    NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot,
+};
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
@@ -82,22 +85,6 @@ impl FinishedRecords {
                 let deadline = Instant::now() + client.options.response_timeout;
                 let _ = client.route().send(&request, deadline).await;
             });
-        }
-    }
-}
-
-/// A request that is safe to repeat, and the record by which the server knows it, if any.
-#[derive(Debug)]
-pub(crate) struct Once {
-    pub(crate) request: Request,
-    pub(crate) record: Option<Vec<u8>>,
-}
-
-impl From<Request> for Once {
-    fn from(request: Request) -> Self {
-        Once {
-            request,
-            record: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::acquire::{LAST_LOOK, within};
+use crate::acquire::within;
+use crate::bounds::LAST_LOOK;
 use crate::client::{Client, ClientCore};
 use crate::clock::Instant;
 use crate::error::LockError;
@@ -10,8 +11,8 @@ use crate::idempotent_requests::{Subject, no_number, number, yes};
 use crate::kind::latch as form;
 use crate::lock::Wait;
 use crate::names::Names;
-use crate::servers::{RequestPurpose, backoff, passes};
-use crate::topology::NodeError;
+use crate::servers::backoff;
+use crate::topology::{NodeError, RequestPurpose, passes};
 use crate::waiting::gate::{Subscriptions, unheard_pause};
 use crate::waiting::line;
 

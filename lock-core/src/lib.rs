@@ -128,6 +128,7 @@
 
 mod acquire;
 mod background;
+mod bounds;
 mod client;
 mod clock;
 pub mod diagnostics;
@@ -149,6 +150,7 @@ mod names;
 mod options;
 mod parameters;
 mod pending_releases;
+mod permit_id;
 mod permits;
 mod quorum;
 mod read_write;
@@ -173,7 +175,8 @@ pub use latch::Latch;
 pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
 pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
 pub use options::{PubSub, TlsOptions, UnknownPubSub};
-pub use permits::{Permit, PermitGuard, PermitId, Permits, UnknownPermitId};
+pub use permit_id::{PermitId, UnknownPermitId};
+pub use permits::{Permit, PermitGuard, Permits};
 pub use read_write::ReadWrite;
 pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use target::{Endpoint, Target, TargetError, TopologyKind};

@@ -7,7 +7,8 @@ use futures_util::StreamExt;
 use futures_util::future::{join_all, pending};
 use futures_util::stream::FuturesUnordered;
 
-use crate::acquire::{LAST_LOOK, within};
+use crate::acquire::within;
+use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::{Guard, LostReason, Released};

@@ -2,12 +2,10 @@
 
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use crate::diagnostics::Tracer;
+use crate::bounds::{ANSWERS, ENDLESS, RECORD_LIFE, SHORTEST_LEASE};
+use crate::diagnostics::trace::Tracer;
 use crate::durability::Durability;
-use crate::hold::{ENDLESS, SHORTEST_LEASE};
-use crate::kind::RECORD_LIFE;
 use crate::named_enum::named;
-use crate::release::ANSWERS;
 
 const MS: Duration = Duration::from_millis(1);
 /// A request is asked again for so many response timeouts, and the servers must know it still: their latches end after this.

@@ -1,60 +1,24 @@
 //! Permits by name: each has an id and a lease, and is renewed while its holder lives.
 
-use std::{fmt, ops::Deref, str::FromStr, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use redis::Value;
 
 use crate::acquire::acquire_for;
+use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
-use crate::hold::{ENDLESS, HolderIdentity};
+use crate::hold::HolderIdentity;
 use crate::idempotent_requests::yes;
 use crate::kind::permits::{self as form, Change};
 use crate::lock::{Acquire, LockInner, Wait};
+use crate::permit_id::PermitId;
 use crate::semaphore::{counted, delete};
 use crate::short_forms::{short_forms, unless_busy};
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
 const MOST: u32 = 4096;
-
-/// What names one permit: 16 bytes at the server, 32 hex digits anywhere else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PermitId(pub(crate) [u8; 16]);
-
-impl PermitId {
-    pub(crate) fn read_all(ids: &str) -> Vec<Self> {
-        let digits = ids.as_bytes().chunks_exact(32);
-        let texts = digits.filter_map(|digits| std::str::from_utf8(digits).ok());
-        texts.filter_map(|text| text.parse().ok()).collect()
-    }
-}
-
-impl fmt::Display for PermitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
-    }
-}
-
-impl FromStr for PermitId {
-    type Err = UnknownPermitId;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPermitId> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
-        let number = number.ok_or_else(|| UnknownPermitId {
-            text: text.to_owned(),
-        })?;
-        Ok(PermitId(number.to_be_bytes()))
-    }
-}
-
-/// Words that are no [`PermitId`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no id of a permit; one has 32 hex digits")]
-pub struct UnknownPermitId {
-    text: String,
-}
 
 /// A permit that somebody holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -356,22 +320,5 @@ impl Deref for PermitGuard {
 
     fn deref(&self) -> &Guard {
         &self.guard
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_read_as_it_is_shown() {
-        let id = PermitId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
-        let shown = "000102030405060708090a0b0c0d0eff";
-        assert_eq!(id.to_string(), shown);
-        assert_eq!(shown.parse(), Ok(id));
-        assert_eq!(PermitId::read_all(&shown.repeat(3)), [id; 3]);
-        for wrong in ["", "0", "+00102030405060708090a0b0c0d0eff", "g0"] {
-            assert!(wrong.parse::<PermitId>().is_err(), "{wrong}");
-        }
     }
 }

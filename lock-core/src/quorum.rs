@@ -14,16 +14,15 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 
-use crate::acquire::LAST_LOOK;
+use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::hold::Hold;
 use crate::kind::{CurrentHolder, Form, ReleaseAnswer};
 use crate::release::{Open, ReleaseReason};
 use crate::servers::{
-    AttemptAnswer, ExtendOutcome, GiveBack, RequestPurpose, acquire_at, extend_at, holder_at,
-    passes, release_at, yes_at,
+    AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holder_at, release_at, yes_at,
 };
-use crate::topology::{NodeError, Request, Route};
+use crate::topology::{NodeError, Request, RequestPurpose, Route, passes};
 
 type Routes = Arc<[Arc<dyn Route>]>;
 type Answers<T> =

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::acquire::outside_of_tokio;
+use crate::bounds::ANSWERS;
 use crate::client::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
@@ -14,15 +15,11 @@ use crate::hold::Hold;
 use crate::kind::{Ask, ReleaseAnswer};
 use crate::lock::LockInner;
 use crate::quorum;
-use crate::servers::{GiveBack, RequestPurpose, Servers, passes, release_at};
-use crate::topology::{NodeError, Request};
+use crate::servers::{GiveBack, Servers, release_at};
+use crate::topology::{NodeError, Request, RequestPurpose, passes};
 use crate::waiting::handoff::Handoff;
 
 const ACTION: &str = "release";
-
-/// How many times the response timeout a release or an extend may take. One answer may be lost, and a silent
-/// connection is known for dead only after another timeout; then there is time for a new one.
-pub(crate) const ANSWERS: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseReason {

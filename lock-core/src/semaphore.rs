@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::acquire::acquire_for;
+use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::LostReason;
-use crate::hold::{ENDLESS, HolderIdentity};
-use crate::idempotent_requests::{Once, number, yes};
-use crate::kind::Form;
+use crate::hold::HolderIdentity;
+use crate::idempotent_requests::{number, yes};
 use crate::kind::semaphore::{self as form, MissingCounter};
+use crate::kind::{Form, Once};
 use crate::lock::{Acquire, Lease, LockInner, Wait};
 use crate::names::Names;
 use crate::servers::Servers;

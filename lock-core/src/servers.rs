@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::acquire::LAST_LOOK;
+use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
@@ -13,7 +13,7 @@ use crate::lock::LockInner;
 use crate::quorum;
 use crate::sync::Mutex;
 use crate::topology::{
-    MAX_CLIENTS, NodeError, RESTARTED, Request, RequestCommand, Route, Script, ServerReply, slot,
+    NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
 };
 
 /// Who decides over a lock.
@@ -463,49 +463,6 @@ pub(crate) fn not_an_answer(sent: &ServerReply) -> NodeError {
         code: None,
         message: format!("an answer that cannot be read: {:?}", sent.value),
         attempt: sent.attempt,
-    }
-}
-
-/// What a request is for, which decides after which refusals it is sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestPurpose {
-    /// An answer: the caller learns of a refusal at once, and decides.
-    Answer,
-    /// A deed, as giving back: until it is done, something stays taken that nobody uses.
-    Deed,
-}
-
-/// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not ready. A deed is also
-/// tried again after what somebody has to correct at the server: replicas, disk, memory, connections, users. Anything else that a
-/// server says, as that the key is of another type, stays so.
-pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
-    use RequestPurpose::{Answer, Deed};
-    const PASSING: &[(&str, RequestPurpose)] = &[
-        ("ASK", Answer),
-        ("BUSY", Answer),
-        ("CLUSTERDOWN", Answer),
-        ("DENIED", Deed),
-        ("LOADING", Answer),
-        ("MASTERDOWN", Answer),
-        (MAX_CLIENTS, Deed),
-        ("MISCONF", Deed),
-        ("MOVED", Answer),
-        ("NOAUTH", Deed),
-        ("NOPERM", Deed),
-        ("NOREPLICAS", Deed),
-        ("NOSCRIPT", Answer),
-        ("OOM", Deed),
-        ("READONLY", Answer),
-        (RESTARTED, Answer),
-        ("TRYAGAIN", Answer),
-        ("UNBLOCKED", Answer),
-        ("WRONGPASS", Deed),
-    ];
-    match &error.code {
-        Some(code) => {
-            (PASSING.iter()).any(|(passing, of)| code == passing && (*of == Answer || need == Deed))
-        }
-        None => true,
     }
 }
 

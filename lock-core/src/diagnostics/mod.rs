@@ -24,8 +24,8 @@
 //! # Ok(()) }
 //! ```
 
-mod concern;
-mod trace;
+pub(crate) mod concern;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -37,7 +37,6 @@ use tokio::net::TcpStream;
 pub use self::concern::{Concern, ConcernKind, ServerReport, Severity};
 pub use self::trace::{Monitor, Monitored, Traced, Tracer};
 
-pub(crate) use self::trace::reply;
 use crate::Target;
 use crate::client::Client;
 use crate::clock::Instant;

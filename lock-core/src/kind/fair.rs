@@ -8,7 +8,8 @@ use super::form::{
     Ask, ChannelSpec, Counting, Form, Heartbeat, LineMessage, MissingWaiters, Reply, ServerLine,
     Waiting, acquired, counting, left, script,
 };
-use super::hash::{RECORD_LIFE, extend_counted, with_holds, with_record_life};
+use super::hash::{extend_counted, with_holds, with_record_life};
+use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};
 

@@ -4,7 +4,6 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use redis::Value;
 
-use crate::idempotent_requests::Once;
 use crate::names::Names;
 use crate::topology::{Message, Request, RequestCommand, Script};
 
@@ -409,6 +408,22 @@ pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(86_400);
 
 /// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
 pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
+
+/// A request that is safe to repeat, and the record by which the server knows it, if any.
+#[derive(Debug)]
+pub(crate) struct Once {
+    pub(crate) request: Request,
+    pub(crate) record: Option<Vec<u8>>,
+}
+
+impl From<Request> for Once {
+    fn from(request: Request) -> Self {
+        Once {
+            request,
+            record: None,
+        }
+    }
+}
 
 /// A request with a record of its own: the key that remembers the answer to it. It is done once, however often it is sent.
 pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request) -> Once {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::form::{Ask, Counting, Form, counting, of_lock, script};
+use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};
 
@@ -168,9 +169,6 @@ pub(super) fn with_record_life(request: Request, ask: &Ask<'_>) -> Request {
         None => request,
     }
 }
-
-/// A lease of an hour is no reason to keep a key for each acquire and release that long.
-pub(crate) const RECORD_LIFE: Duration = Duration::from_secs(30);
 
 /// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the repetitions of its request, and
 /// those end with the lease.

@@ -1,7 +1,7 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
+use super::Once;
 use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
-use crate::idempotent_requests::Once;
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 

@@ -16,9 +16,8 @@ use std::{fmt, str::FromStr};
 
 pub(crate) use form::{
     Ask, ChannelSpec, CurrentHolder, ExtendAnswer, Form, Heartbeat, LineMessage, MissingWaiters,
-    QueuePlace, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
+    Once, QueuePlace, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
 };
-pub(crate) use hash::RECORD_LIFE;
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
 ///

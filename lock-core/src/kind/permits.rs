@@ -4,13 +4,13 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
+use super::Once;
 use super::form::{
     ANSWER_LIFE, Ask, CurrentHolder, Form, ReleaseAnswer, Reply, delete, left, of_lock, script,
     with_record,
 };
-use crate::idempotent_requests::Once;
 use crate::names::Names;
-use crate::permits::PermitId;
+use crate::permit_id::PermitId;
 use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_permits", "speak", "permits").given_back_by(&RELEASE);

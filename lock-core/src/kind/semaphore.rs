@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::Once;
 use super::form::{
     ANSWER_LIFE, Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply, UNDONE_LIFE,
     of_lock, of_record, script, with_record,
 };
-use crate::idempotent_requests::Once;
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 

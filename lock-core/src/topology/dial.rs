@@ -18,7 +18,7 @@ use super::secure::Secure;
 use super::shared_connection::{IdleProbe, SharedConnection, Socket};
 use super::single::Voter;
 use crate::clock::Instant;
-use crate::diagnostics::Tracer;
+use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
 use crate::target::{Endpoint, Target, TopologyKind};
 use crate::{AddressMap, ClientOptions};

@@ -5,7 +5,7 @@ use super::attempt::{Answer, RequestPrefix, attempt as try_once, goes_by_text};
 use super::node::{Node, Purpose};
 use super::{NodeError, Request, RequestCommand, Route, ServerReply};
 use crate::clock::{Instant, sleep_until};
-use crate::diagnostics::{Traced, reply};
+use crate::diagnostics::trace::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::dial::{DialError, Dialer};
 use super::node::Node;
 use super::shared_connection::ByteStream;
-use crate::diagnostics::Monitored;
+use crate::diagnostics::trace::Monitored;
 
 pub(crate) type Tell = Arc<dyn Fn(Monitored) + Send + Sync>;
 

@@ -6,7 +6,7 @@ use redis::Value;
 use super::info_field;
 use super::node::{Lease, Node, Purpose};
 use crate::clock::{Instant, timeout_at};
-use crate::diagnostics::ServerReport;
+use crate::diagnostics::concern::ServerReport;
 
 /// A lock's, of a name that nobody has.
 const CHANNEL: &str = "redisson_lock__channel:{locklab-survey}";

@@ -20,9 +20,9 @@ use super::slot::{SLOTS, slot};
 use super::{NodeError, Request, Route};
 use crate::PubSub;
 use crate::clock::{Instant, timeout_at};
-use crate::servers::{RequestPurpose, passes};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::target::{Endpoint, addresses};
+use crate::topology::refusal::{RequestPurpose, passes};
 
 /// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at once.
 const HOLD_OFF: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Order, Subscriber, channel::Channel};
 use crate::clock::Instant;
-use crate::servers::{RequestPurpose, passes};
+use crate::topology::refusal::{RequestPurpose, passes};
 use crate::topology::{Message, NodeError, dial::Dialer, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
