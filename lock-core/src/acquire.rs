@@ -556,10 +556,17 @@ impl Search {
                         }
                         called = true;
                     }
-                    // Events may come one after the other: the end is looked at after each.
-                    Some(WaiterEvent::Again) | None
+                    // Events may come one after the other: the end is looked at after each. Who was told to
+                    // ask asks once more: it may have been given the lock while it was not polled.
+                    event @ (Some(WaiterEvent::Again) | None)
                         if self.end.is_some_and(|end| Instant::now() >= end) =>
                     {
+                        if event.is_some()
+                            && seat.asks()
+                            && let Some(guard) = self.look().await?
+                        {
+                            return Ok(guard);
+                        }
                         let polls = client.options.poll_bound;
                         if let Some(silence) = seat.unread_call().filter(|at| *at >= polls) {
                             self.last = LastAttempt::Behind { silence };

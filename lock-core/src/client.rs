@@ -25,7 +25,7 @@ use crate::read_write::ReadWrite;
 use crate::release;
 use crate::semaphore;
 use crate::servers::{ServerClock, Servers};
-use crate::target::{Target, TopologyKind};
+use crate::target::{Target, TargetError, TopologyKind};
 use crate::topology::{self, Route, Secure, survey};
 use crate::waiting::contended_locks::ContendedLocks;
 use crate::waiting::gate::Gates;
@@ -120,25 +120,8 @@ impl Client {
     ///
     /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
     /// cannot work.
-    pub async fn connect(target: &Target, mut options: ClientOptions) -> Result<Self, LockError> {
-        const ACTION: &str = "connect to";
-        options.replicas = options.replicas.or(target.parameters.replicas);
-        options
-            .check()
-            .map_err(|why| LockError::invalid(ACTION, &target.to_string(), why))?;
-        let tls = match target.tls {
-            false => None,
-            true => Some(
-                Secure::new(&options.tls.or(&target.parameters.tls)).map_err(|why| {
-                    let target = target.to_string();
-                    LockError::invalid(ACTION, &target, why)
-                })?,
-            ),
-        };
-        let runtime = ClientRuntime::current().map_err(|_| {
-            let why = "it needs a Tokio runtime, and is called outside of one".to_owned();
-            LockError::invalid(ACTION, &target.to_string(), why)
-        })?;
+    pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
+        let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
         let routes = routes.map_err(|mut error| {
             let kind = match error.message.contains("DB index is out of range") {
@@ -150,14 +133,51 @@ impl Client {
                 }
                 false => ErrorKind::Failed,
             };
-            LockError::at_node(kind, ACTION, &target.to_string(), error)
+            LockError::at_node(kind, CONNECT, &target.to_string(), error)
         })?;
+        let concerns = concerns(&routes, &options).await;
+        Client::of(target, options, routes, concerns, runtime)
+    }
+
+    /// As [`connect`](Client::connect), for a service that starts before its Redis: nobody is dialled before the first use, whose bound counts
+    /// for the connecting too. An acquire waits for a server as it waits for the lock. What [`concerns`](Client::concerns) would say of the
+    /// servers at connect is for [`survey`](Client::survey).
+    ///
+    /// ```
+    /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
+    /// # #[path = "../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let url = format!("redis://127.0.0.1:{}", support::free_port());
+    /// let client = Client::new(&url.parse()?, ClientOptions::default())?;
+    /// let refused = client.lock(Kind::Reentrant, "orders")?.try_acquire().await;
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Failed); // nobody listens there yet
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a cluster where neither says how messages
+    /// are published ([`ClientOptions::pub_sub`]), which only its servers could.
+    pub fn new(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
+        let (options, tls, runtime) = prepared(target, options)?;
+        let routes = topology::unconnected(target, &options, tls, &runtime);
+        let routes = routes.map_err(|why| LockError::invalid(CONNECT, &target.to_string(), why))?;
+        Client::of(target, options, routes, Vec::new(), runtime)
+    }
+
+    fn of(
+        target: &Target,
+        options: ClientOptions,
+        routes: Vec<Arc<dyn Route>>,
+        concerns: Vec<Concern>,
+        runtime: ClientRuntime,
+    ) -> Result<Self, LockError> {
         if routes.is_empty() || routes.len() > MOST_MASTERS {
             let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());
             let target = target.to_string();
-            return Err(LockError::invalid(ACTION, &target, why));
+            return Err(LockError::invalid(CONNECT, &target, why));
         }
-        let concerns = concerns(&routes, &options).await;
         let background = Background::new(runtime);
         Ok(Client {
             inner: Arc::new(ClientCore {
@@ -289,6 +309,7 @@ impl Client {
         if name.is_empty() {
             return Err("it needs a name".to_owned());
         }
+        let name = &[&self.inner.options.name_prefix, name].concat();
         let names = of(name);
         if self.inner.shape != TopologyKind::Cluster {
             return Ok(names);
@@ -322,7 +343,8 @@ impl Client {
 
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and closes the
     /// connections. Holds are left to their leases; their guards say lost when those run out. Permits of a [`Semaphore`](crate::Semaphore)
-    /// have none: those that a guard still holds stay taken, unless [`close_and_release`](Client::close_and_release) gives them back.
+    /// have none: those that a guard still holds stay taken, since somebody may still work under them, unless
+    /// [`close_and_release`](Client::close_and_release) gives them back.
     ///
     /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where it may
     /// have been given it, and that or its place in a line is given back before the connections close. A wait whose future nobody polls
@@ -380,6 +402,54 @@ impl Client {
         let longest = self.inner.options.response_timeout * 2;
         self.inner.background.finish(longest).await;
     }
+}
+
+/// Connects by a URL with the usual options; in all else as [`Client::connect`].
+///
+/// ```
+/// # #[path = "../tests/support/mod.rs"]
+/// # mod support;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = support::Server::start(&[]);
+/// # let url = server.url();
+/// let client = lock_core::connect(&url).await?; // redis://127.0.0.1:6379
+/// let guard = client.lock(lock_core::Kind::Reentrant, "orders")?.acquire().await?;
+/// let sum = guard.hold_while(async { 1 + 1 }).await?;
+/// # assert_eq!(sum, 2);
+/// client.close().await;
+/// # Ok(()) }
+/// ```
+pub async fn connect(url: &str) -> Result<Client, LockError> {
+    let invalid = |error: TargetError| {
+        LockError::invalid("connect to", "the servers of a URL", error.to_string())
+    };
+    let target: Target = url.parse().map_err(invalid)?;
+    Client::connect(&target, ClientOptions::default()).await
+}
+
+const CONNECT: &str = "connect to";
+
+/// What a client is made with, or why none can be made of it.
+fn prepared(
+    target: &Target,
+    mut options: ClientOptions,
+) -> Result<(ClientOptions, Option<Secure>, ClientRuntime), LockError> {
+    let invalid = |why: String| LockError::invalid(CONNECT, &target.to_string(), why);
+    options.replicas = options.replicas.or(target.parameters.replicas);
+    options.check().map_err(invalid)?;
+    if let Some(why) = target.mistake() {
+        return Err(invalid(why.to_owned()));
+    }
+    let tls = match target.tls {
+        false => None,
+        true => Some(Secure::new(&options.tls.or(&target.parameters.tls)).map_err(invalid)?),
+    };
+    let runtime = ClientRuntime::current();
+    let runtime = runtime.map_err(|_| {
+        invalid("it needs a Tokio runtime, and is called outside of one".to_owned())
+    })?;
+    Ok((options, tls, runtime))
 }
 
 fn fresh_id() -> String {

@@ -207,6 +207,13 @@ impl Guard {
         }
     }
 
+    /// Runs `work` while it is held, as [`run`](Guard::run), and gives it back: what `work` says, or why it was not held until the end, or may
+    /// not be given back.
+    pub async fn hold_while<T>(self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        let done = self.run(work).await?;
+        self.release().await.map(|_| done)
+    }
+
     fn not_held(&self, action: &'static str, reason: &LostReason) -> LockError {
         LockError::local(ErrorKind::NotHeld, action, self.name(), reason.to_string())
     }

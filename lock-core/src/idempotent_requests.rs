@@ -19,14 +19,14 @@ use crate::topology::{
 
 /// For how long something that must be done is tried in the background: well within the time in which a server knows a
 /// repetition, since later it could be done twice.
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_secs(1_800);
 
 /// So many records are deleted together, or those of so long.
 const SPENT: usize = 64;
 const SPENT_LIFE: Duration = Duration::from_secs(5);
 
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
-/// by themselves; deleting them keeps a busy client from having a day's worth of them.
+/// by themselves; deleting them keeps a busy client from having an hour's worth of them.
 #[derive(Debug, Default)]
 pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
 

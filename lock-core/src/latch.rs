@@ -102,7 +102,7 @@ impl Latch {
     /// Counts down by one, never below zero; what is left.
     ///
     /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future is dropped, it
-    /// goes on in the background for an hour.
+    /// goes on in the background for half an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
         let request = form::count_down(&self.inner.names, publish);

@@ -124,6 +124,7 @@
 //! | `topology/` | finds the servers, and never gives an answer twice |
 //! | `clock.rs` | says what time it is here; `servers.rs` knows what the servers' clock shows |
 //! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
+//! | `bounds.rs` | bounds of leases, waits and repetitions |
 //! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
@@ -165,7 +166,7 @@ mod topology;
 mod waiting;
 mod watchdog;
 
-pub use client::{AddressMap, Client, ClientOptions, ClientStats};
+pub use client::{AddressMap, Client, ClientOptions, ClientStats, connect};
 pub use durability::{Durability, UnknownDurability};
 pub use error::{ErrorKind, LockError};
 pub use fenced_lock::{FencedGuard, FencedLock};

@@ -167,6 +167,8 @@ pub struct ClientOptions {
     pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
+    /// Stands before every name of a lock, semaphore, permits or latch, as `app:`, and so before each key of this client. Default nothing.
+    pub name_prefix: String,
     /// How connections to a `rediss` target are made.
     pub tls: TlsOptions,
     /// On a cluster, names whose braces would part the lock from its companion keys are put in braces as a whole:
@@ -201,6 +203,7 @@ impl Default for ClientOptions {
             address_map: AddressMap::new(),
             only_named_addresses: false,
             client_name: None,
+            name_prefix: String::new(),
             tls: TlsOptions::default(),
             retag_names: false,
             tracer: None,
@@ -248,6 +251,12 @@ impl ClientOptions {
     /// Sets the name that the server lists for each connection.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into());
+        self
+    }
+
+    /// Sets what stands before every name.
+    pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.name_prefix = prefix.into();
         self
     }
 

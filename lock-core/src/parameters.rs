@@ -11,11 +11,13 @@ pub(crate) struct Parameters {
     pub(crate) tls: TlsOptions,
     pub(crate) pub_sub: PubSub,
     pub(crate) replicas: Option<u32>,
+    /// Of a Unix socket; of any other target it is moved to the path.
+    pub(crate) database: Option<u16>,
     pub(crate) sentinel_user: Option<String>,
     pub(crate) sentinel_password: Option<String>,
 }
 
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 11] = [
     "tls-ca",
     "tls-cert",
     "tls-key",
@@ -25,6 +27,8 @@ const KNOWN: [&str; 9] = [
     "replicas",
     "sentinel-user",
     "sentinel-password",
+    "db",
+    "protocol",
 ];
 
 impl Parameters {
@@ -79,6 +83,22 @@ impl Parameters {
                     Ok(count) if count > 0 => read.replicas = Some(count),
                     _ => return refuse(value, "is no number of replicas: 1 or more is allowed"),
                 },
+                "db" => match value.parse() {
+                    Ok(database) if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                        read.database = Some(database);
+                    }
+                    _ => {
+                        return refuse(
+                            value,
+                            "is no database: a number from 0 to 65535 is allowed",
+                        );
+                    }
+                },
+                "protocol" => {
+                    if !["2", "3", "resp2", "resp3"].contains(&value.as_str()) {
+                        return refuse(value, "is no protocol; protocol is 2, 3, resp2 or resp3");
+                    }
+                }
                 "sentinel-user" => read.sentinel_user = Some(value),
                 "sentinel-password" => read.sentinel_password = Some(value),
                 _ => unreachable!("{name} is known"),
@@ -114,6 +134,7 @@ impl fmt::Display for Parameters {
                 said(self.pub_sub != PubSub::Auto, self.pub_sub.name()),
             ),
             ("replicas", self.replicas.map(|count| count.to_string())),
+            ("db", self.database.map(|number| number.to_string())),
             ("sentinel-user", self.sentinel_user.clone()),
             ("sentinel-password", self.sentinel_password.clone()),
         ];

@@ -172,7 +172,7 @@ impl Permits {
     ///
     /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given back. A lost answer is asked
     /// for again, and the repetition is recognised. After `Unknown`, and when the future is dropped, it goes on in the background for
-    /// an hour.
+    /// half an hour.
     pub async fn release(&self, ids: &[PermitId]) -> Result<(), LockError> {
         let unknown = self.release_held(ids).await?;
         if unknown.is_empty() {

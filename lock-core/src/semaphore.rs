@@ -23,7 +23,7 @@ use crate::short_forms::unless_busy;
 /// and leases.
 ///
 /// - An acquire takes all that it asks for or nothing, and a lost answer takes nothing twice and gives nothing twice: a
-///   repetition within a day is known. What an acquire took whose answer never came is given back for as long; and a request that a
+///   repetition within an hour is known. What an acquire took whose answer never came is given back for as long; and a request that a
 ///   network keeps takes nothing once its caller has waited for it in vain and five seconds more have passed by the server's clock. A
 ///   failover to a server whose clock is slower makes that later by as much; beyond a minute of it such a request can take permits along.
 /// - **Order.** Those who wait in one client are served in the order in which they came, so three at once are not starved
@@ -180,7 +180,7 @@ impl Semaphore {
     /// is given without a question.
     ///
     /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
-    /// on in the background for an hour, as long as the client lives.
+    /// on in the background for half an hour, as long as the client lives.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
         self.give_back(permits, MissingCounter::Begins).await
     }

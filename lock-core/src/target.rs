@@ -25,14 +25,18 @@ const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redis-sentinel", TopologyKind::Sentinel, false),
     ("rediss-sentinel", TopologyKind::Sentinel, true),
     ("rediss+sentinel", TopologyKind::Sentinel, true),
+    ("redis+sentinel", TopologyKind::Sentinel, false),
     ("redis-cluster", TopologyKind::Cluster, false),
     ("rediss-cluster", TopologyKind::Cluster, true),
+    ("redis+cluster", TopologyKind::Cluster, false),
+    ("rediss+cluster", TopologyKind::Cluster, true),
     ("redlock", TopologyKind::Masters, false),
     ("redlocks", TopologyKind::Masters, true),
     ("rediss-redlock", TopologyKind::Masters, true),
 ];
-/// The scheme of a socket in the file system.
+/// The scheme of a socket in the file system, and what redis-rs and redis-py also call it.
 const UNIX: &str = "redis+unix";
+const UNIX_TOO: &str = "unix";
 
 /// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place that tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +104,8 @@ impl fmt::Display for Endpoint {
 /// | `redlock://[[user]:password@]host[:port],…` | independent masters, each with a vote |
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
-/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. An IPv6 address stands in
+/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. `unix://`, `redis+sentinel://` and `redis+cluster://`, as other
+/// libraries have it, are read too. An IPv6 address stands in
 /// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes. Sentinels get
 /// them too, once they ask for a password, unless the URL has `sentinel-password`.
 ///
@@ -115,6 +120,8 @@ impl fmt::Display for Endpoint {
 /// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
 /// | `sentinel-user=USER`, `sentinel-password=PASSWORD` | the sentinels have a user or a password of their own |
 /// | `replicas=N` | each master has so many replicas: see [`ClientOptions::replicas`] |
+/// | `db=N` | the database, where the path names none |
+/// | `protocol=2` or `3`, `resp2` or `resp3` | nothing: a client speaks what its server knows |
 ///
 /// ```
 /// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;
@@ -135,6 +142,87 @@ pub struct Target {
 }
 
 impl Target {
+    /// A target by its parts, for who has them apart: nothing is percent-encoded. The default user, database 0, no TLS, and no name
+    /// of a master, which sentinels need.
+    ///
+    /// ```
+    /// use lock_core::{Endpoint, Target, TopologyKind};
+    ///
+    /// let sentinel = |host: &str| Endpoint::Tcp { host: host.to_owned(), port: 26379 };
+    /// let target = Target::from_parts(TopologyKind::Sentinel, vec![sentinel("a"), sentinel("b")])?;
+    /// let target = target.with_master_name("m").with_password(Some("app"), "p/@:").with_database(2);
+    /// assert_eq!(target.to_string(), "redis-sentinel://app:***@a:26379,b:26379/m/2");
+    /// # Ok::<(), lock_core::TargetError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No address, one that is given twice, several of a single server, or a Unix socket among several.
+    pub fn from_parts(kind: TopologyKind, endpoints: Vec<Endpoint>) -> Result<Self, TargetError> {
+        let target = Target {
+            shape: kind,
+            endpoints,
+            master_name: None,
+            username: None,
+            password: None,
+            database: 0,
+            tls: false,
+            parameters: Parameters::default(),
+        };
+        let message = |fault: Fault| fault.message("");
+        checked(target).map_err(|fault| TargetError {
+            message: message(fault),
+        })
+    }
+
+    /// Sets the name under which the sentinels know the master.
+    pub fn with_master_name(mut self, name: impl Into<String>) -> Self {
+        self.master_name = Some(name.into());
+        self
+    }
+
+    /// Sets the password of the data nodes, and their user if it is not the default one.
+    pub fn with_password(mut self, user: Option<&str>, password: impl Into<String>) -> Self {
+        (self.username, self.password) = (user.map(str::to_owned), Some(password.into()));
+        self
+    }
+
+    /// Sets the password that the sentinels have of their own, and their user if it is not the default one.
+    pub fn with_sentinel_password(
+        mut self,
+        user: Option<&str>,
+        password: impl Into<String>,
+    ) -> Self {
+        self.parameters.sentinel_user = user.map(str::to_owned);
+        self.parameters.sentinel_password = Some(password.into());
+        self
+    }
+
+    /// Sets the database of one server, or of those behind sentinels.
+    pub fn with_database(mut self, database: u16) -> Self {
+        self.database = database;
+        self
+    }
+
+    /// Speaks TLS, as [`ClientOptions::tls`] says.
+    pub fn with_tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// What its parts lack together, if so. A URL that was read lacks nothing.
+    pub(crate) fn mistake(&self) -> Option<&'static str> {
+        let has_databases = matches!(self.shape, TopologyKind::Single | TopologyKind::Sentinel);
+        match self.shape {
+            TopologyKind::Sentinel if self.master_name.is_none() => {
+                Some("sentinels are asked for a master by its name")
+            }
+            _ if self.database != 0 && !has_databases => {
+                Some("a cluster and independent masters have no databases here")
+            }
+            _ => None,
+        }
+    }
+
     /// The shape.
     pub fn topology_kind(&self) -> TopologyKind {
         self.shape
@@ -216,14 +304,14 @@ fn read(url: &str) -> Result<Target, Fault> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return bad(format!("a target is a URL that starts with {ALLOWED}"));
     };
-    if scheme == UNIX {
+    if [UNIX, UNIX_TOO].contains(&scheme) {
         return unix(rest);
     }
     let Some(&(_, shape, tls)) = SCHEMES.iter().find(|(name, ..)| *name == scheme) else {
         return refuse(scheme, format!("is no scheme: allowed are {ALLOWED}"));
     };
     let (credentials, rest) = split_credentials(rest)?;
-    let (rest, parameters) = split_parameters(rest, tls)?;
+    let (rest, mut parameters) = split_parameters(rest, tls)?;
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let port = if shape == TopologyKind::Sentinel {
         SENTINEL_PORT
@@ -234,22 +322,24 @@ fn read(url: &str) -> Result<Target, Fault> {
         .split(',')
         .map(|host| endpoint(host, port))
         .collect::<Result<Vec<_>, _>>()?;
-    if shape == TopologyKind::Single && endpoints.len() > 1 {
-        return bad(
-                "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://"
-                    .to_owned(),
-            );
-    }
-    let mut seen = BTreeSet::new();
-    if let Some(twice) = endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
-        return refuse(twice.to_string(), "is given twice");
-    }
     let (master_name, database) = path_parts(shape, path)?;
+    let database = match (database, parameters.database.take()) {
+        (0, Some(given))
+            if given != 0 && shape != TopologyKind::Single && shape != TopologyKind::Sentinel =>
+        {
+            return bad(
+                "db stands in a URL of one server or of sentinels: a cluster has no databases, and redlock:// takes addresses only",
+            );
+        }
+        (0, given) => given.unwrap_or(0),
+        (_, Some(_)) => return bad("the database stands in the path, and again as db"),
+        (database, None) => database,
+    };
     if parameters.sentinel_password.is_some() && shape != TopologyKind::Sentinel {
         return bad("sentinel-password belongs to redis-sentinel:// and rediss-sentinel://");
     }
     let (username, password) = credentials;
-    Ok(Target {
+    checked(Target {
         shape,
         endpoints,
         master_name,
@@ -259,6 +349,30 @@ fn read(url: &str) -> Result<Target, Fault> {
         tls,
         parameters,
     })
+}
+
+/// A target whose addresses fit its shape.
+fn checked(target: Target) -> Result<Target, Fault> {
+    let Target {
+        shape, endpoints, ..
+    } = &target;
+    if endpoints.is_empty() {
+        return bad("a target needs an address");
+    }
+    if *shape == TopologyKind::Single && endpoints.len() > 1 {
+        return bad(
+            "redis:// takes one address; several belong to redis-sentinel://, redis-cluster:// or redlock://",
+        );
+    }
+    let is_socket = |endpoint: &Endpoint| matches!(endpoint, Endpoint::Unix(_));
+    if *shape != TopologyKind::Single && endpoints.iter().any(is_socket) {
+        return bad("a Unix socket is the address of one server alone");
+    }
+    let mut seen = BTreeSet::new();
+    match endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
+        Some(twice) => refuse(twice.to_string(), "is given twice"),
+        None => Ok(target),
+    }
 }
 
 /// Splits `?name=value&…` off.
@@ -329,7 +443,7 @@ fn unix(rest: &str) -> Result<Target, Fault> {
         master_name: None,
         username,
         password,
-        database: 0,
+        database: parameters.database.unwrap_or(0),
         tls: false,
         parameters,
     })

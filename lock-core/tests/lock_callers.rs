@@ -13,7 +13,7 @@ use std::{
 };
 
 use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, LockError, LostReason};
-use support::{PATIENCE, Server};
+use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
 use tokio::runtime::{Builder, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
@@ -375,6 +375,83 @@ async fn work_under_a_guard_ends_with_the_hold() {
     let ended = guard.run(std::future::pending::<()>()).await;
     assert_eq!(ended.expect_err("lost").kind(), ErrorKind::NotHeld);
     assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::NotHeld);
+}
+
+#[tokio::test]
+async fn work_that_is_held_for_gives_back_or_says_that_it_was_lost() {
+    let server = Server::start(&[]);
+    let prefixed = ClientOptions::default().name_prefix("app:");
+    let client = client(&server, prefixed.watchdog_lease(300 * MS)).await;
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let guard = lock.acquire().await.expect("free");
+    assert_eq!(server.ok(&["EXISTS", "app:n", "n"]), "1");
+    assert_eq!(guard.hold_while(async { 7 }).await.expect("held"), 7);
+    assert_eq!(server.ok(&["EXISTS", "app:n"]), "0");
+    let guard = lock.acquire().await.expect("free");
+    assert!(lock.force_release().await.expect("answered"));
+    let ended = guard.hold_while(std::future::pending::<()>()).await;
+    assert_eq!(ended.expect_err("lost").kind(), ErrorKind::NotHeld);
+}
+
+/// A service may start before its Redis, which an acquire waits for as it does for the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_there_before_its_servers() {
+    let mut server = Server::start(&[]);
+    server.kill();
+    let made = |url: &str| {
+        let target = url.parse().expect("a good URL");
+        Client::new(&target, ClientOptions::default())
+    };
+    let client = made(&server.url()).expect("nobody is asked");
+    assert_eq!(client.stats().commands, 0);
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let error = lock.try_acquire().await.expect_err("nobody listens");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    let waits = tokio::spawn(async move { lock.acquire_timeout(PATIENCE).await });
+    assert!(server.restart());
+    let guard = waits.await.expect("no panic").expect("it is there now");
+    guard.release().await.expect("held");
+    let group = Group::start(1);
+    let cluster = Cluster::start(1, false);
+    let unsaid = made(&cluster.url()).expect_err("nobody can be asked");
+    assert!(unsaid.to_string().contains("pubsub=sharded"), "{unsaid}");
+    for url in [group.url(), format!("{}?pubsub=sharded", cluster.url())] {
+        let client = made(&url).expect("nobody is asked");
+        let lock = client.lock(Kind::Fair, "n").expect("a good name");
+        let holder = lock.acquire_timeout(PATIENCE).await.expect("free");
+        let mut waits = pin!(lock.acquire_timeout(PATIENCE));
+        left_alone(waits.as_mut()).await;
+        holder.release().await.expect("held");
+        waits
+            .await
+            .expect("handed over")
+            .release()
+            .await
+            .expect("held");
+    }
+}
+
+/// It is given the lock while nobody polls it: by the time that somebody does, it has been told to ask, and its wait is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_was_told_to_ask_asks_once_more_at_its_end() {
+    let server = Server::start(&[]);
+    let [held, waiting] = [
+        client(&server, ClientOptions::default()).await,
+        client(&server, ClientOptions::default()).await,
+    ];
+    let [held, waiting] = [&held, &waiting].map(|of| of.lock(Kind::Fair, "n").expect("a name"));
+    let holder = held.acquire().await.expect("free");
+    let mut waits = pin!(waiting.acquire_timeout(Duration::from_secs(1)));
+    left_alone(waits.as_mut()).await;
+    holder.release().await.expect("held");
+    // The message is read by the client's own tasks, and the waiter by nobody until its bound is over.
+    thread::sleep(Duration::from_millis(1_200));
+    waits
+        .await
+        .expect("it was told that the lock is free")
+        .release()
+        .await
+        .expect("held");
 }
 
 #[tokio::test]

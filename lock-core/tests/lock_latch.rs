@@ -123,8 +123,8 @@ async fn the_wire_is_that_of_rcountdownlatch() {
             "{words:?}"
         );
     }
-    assert_eq!(scripts[0][5..], ["2", "PUBLISH", CHANNEL, "86400000"]);
-    assert_eq!(scripts[1][5..], ["PUBLISH", CHANNEL, "86400000"]);
+    assert_eq!(scripts[0][5..], ["2", "PUBLISH", CHANNEL, "3600000"]);
+    assert_eq!(scripts[1][5..], ["PUBLISH", CHANNEL, "3600000"]);
     let told: Vec<_> = all
         .iter()
         .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))

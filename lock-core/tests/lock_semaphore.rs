@@ -198,10 +198,10 @@ async fn the_wire_is_that_of_rsemaphore() {
     };
     assert_eq!(sent[0][2..4], ["2", "n"]);
     latch(&sent[0][4], "locklab_answer_latch:{n}:");
-    assert_eq!(sent[0][5..], ["7", "PUBLISH", CHANNEL, "86400000"]);
+    assert_eq!(sent[0][5..], ["7", "PUBLISH", CHANNEL, "3600000"]);
     assert_eq!(sent[1][2..4], ["2", "n"]);
     latch(&sent[1][4], "redisson_acquire_latch:{n}:");
-    assert_eq!(sent[1][5..7], ["2", "86400000"]);
+    assert_eq!(sent[1][5..7], ["2", "3600000"]);
     // By the server's clock: soon after the caller gives up.
     let not_after: u64 = sent[1][7].parse().expect("ms");
     let now = server.ok(&["TIME"]);
@@ -210,7 +210,7 @@ async fn the_wire_is_that_of_rsemaphore() {
     assert!((1..20).contains(&left), "{left}");
     assert_eq!(sent[2][2..4], ["2", "n"]);
     latch(&sent[2][4], "locklab_answer_latch:{n}:");
-    assert_eq!(sent[2][5..], ["2", "PUBLISH", CHANNEL, "86400000"]);
+    assert_eq!(sent[2][5..], ["2", "PUBLISH", CHANNEL, "3600000"]);
     let told: Vec<_> = all
         .iter()
         .filter(|(inner, words)| *inner && words[0].eq_ignore_ascii_case("publish"))
@@ -639,7 +639,7 @@ async fn undos_do_not_pile_up_in_an_outage() {
     assert!(semaphore.acquire_timeout(1, PATIENCE).await.is_ok());
 }
 
-/// What was answered needs no record: nothing stays for a day, whether a guard was dropped or released, and though nothing more is asked.
+/// What was answered needs no record: nothing stays for an hour, whether a guard was dropped or released, and though nothing more is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_answered_requests_end_while_the_client_is_idle() {
     let server = Server::start(&[]);

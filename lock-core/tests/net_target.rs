@@ -41,6 +41,71 @@ fn each_scheme_has_its_shape() {
     );
 }
 
+/// URLs as other libraries take them, and what each of them is here.
+#[test]
+fn the_urls_of_other_libraries_are_read() {
+    for (url, is) in [
+        ("unix:///run/r.sock?db=3", "redis+unix:///run/r.sock?db=3"),
+        (
+            "redis+sentinel://a:1,b:2/m?db=1",
+            "redis-sentinel://a:1,b:2/m/1",
+        ),
+        ("redis+cluster://a:1", "redis-cluster://a:1"),
+        ("rediss+cluster://a:1", "rediss-cluster://a:1"),
+        ("redis://h:1?db=2&protocol=resp3", "redis://h:1/2"),
+        ("redis-cluster://h:1?db=0&protocol=2", "redis-cluster://h:1"),
+    ] {
+        assert_eq!(parse(url).to_string(), is);
+    }
+    assert_eq!(parse("unix:///run/r.sock?db=3").database(), 3);
+    for (url, says) in [
+        ("redis://h/1?db=2", "again as db"),
+        ("redis-cluster://h?db=2", "no databases"),
+        ("redis://h?db=x", "0 to 65535"),
+        ("redis://h?db=-1", "0 to 65535"),
+        ("redis://h?protocol=4", "resp3"),
+    ] {
+        assert!(refused(url).contains(says), "{url}: {}", refused(url));
+    }
+}
+
+#[test]
+fn parts_are_checked_as_a_url_is() {
+    let parts = |kind, endpoints: &[Endpoint]| Target::from_parts(kind, endpoints.to_vec());
+    let socket = Endpoint::Unix("/run/r.sock".into());
+    for (kind, endpoints, says) in [
+        (TopologyKind::Single, vec![], "needs an address"),
+        (
+            TopologyKind::Single,
+            vec![tcp("a", 1), tcp("b", 1)],
+            "one address",
+        ),
+        (
+            TopologyKind::Masters,
+            vec![tcp("a", 1), tcp("a", 1)],
+            "given twice",
+        ),
+        (
+            TopologyKind::Cluster,
+            vec![socket.clone()],
+            "one server alone",
+        ),
+    ] {
+        let error = parts(kind, &endpoints).expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let secret = parts(TopologyKind::Sentinel, &[tcp("a", 1)]).expect("good parts");
+    let secret = secret
+        .with_master_name("m")
+        .with_password(Some("u"), "s3cr/t");
+    let secret = secret.with_sentinel_password(None, "s3cr/t").with_tls();
+    let shown = "rediss-sentinel://u:***@a:1/m?sentinel-password=***";
+    assert_eq!(secret.to_string(), shown);
+    assert_eq!(secret.password(), Some("s3cr/t"));
+    let socket = parts(TopologyKind::Single, &[socket]).expect("good parts");
+    assert_eq!(socket.to_string(), "redis+unix:///run/r.sock");
+}
+
 #[test]
 fn ipv6_stands_in_brackets() {
     let target = parse("redis://[::1]:7000/2");
@@ -173,7 +238,7 @@ fn a_bad_url_says_what_is_allowed() {
         ("rediss://h?tls-ca=/a@b", "%40"),
         ("redis://bob@h", "password"),
         ("redis://bob:%4@h", "percent"),
-        ("redis://h?db=1", "pubsub"),
+        ("redis://h?data=1", "pubsub"),
         ("redis://h?sentinel-password=x", "redis-sentinel://"),
         ("redis-sentinel://h/m?sentinel-user=x", "beside it"),
         ("redis://h?pubsub", "name=value"),

@@ -401,10 +401,10 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
     }
 }
 
-/// For how long a server knows a repetition of a request that has no lease, and what an acquire took. One that was sent again, or
-/// undone, only after that, since no server could be reached for so long, could be done twice or not be found. What was answered the
-/// first time is forgotten much sooner, since nobody asks for it again (`asked::Spent`).
-pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(86_400);
+/// For how long a server knows a repetition of a request that has no lease, and what an acquire took: longer than anybody sends it again. What was
+/// answered is forgotten within seconds, since nobody asks for it again (`FinishedRecords`); a client that is killed leaves the records of its last
+/// seconds for so long, since a request of them may still be on its way.
+pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(3_600);
 
 /// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
 pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);

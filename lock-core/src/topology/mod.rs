@@ -37,10 +37,10 @@ pub(crate) use self::secure::Secure;
 use self::sentinel::Sentinel;
 use self::single::{Single, Voter};
 pub use self::slot::slot;
-use crate::ClientOptions;
 use crate::clock::Instant;
 use crate::machine::ClientRuntime;
 use crate::target::{Target, TopologyKind};
+use crate::{ClientOptions, PubSub};
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
 #[derive(Debug, Clone)]
@@ -201,10 +201,11 @@ async fn connect_to(
     let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => {
-            masters(target, options, tls, runtime, deadline).await
+            reached(masters(target, options, tls, runtime), deadline).await
         }
         TopologyKind::Sentinel => {
-            let sentinel = Sentinel::connect(target, options, tls, runtime, deadline).await?;
+            let sentinel = Sentinel::new(target, options, tls, runtime);
+            sentinel.reach(target, deadline).await?;
             Ok(vec![Arc::new(sentinel)])
         }
         TopologyKind::Cluster => {
@@ -221,23 +222,60 @@ async fn connect_to(
     }
 }
 
-async fn masters(
+/// The same, where nobody is dialled before the first request or subscription. Not for a cluster of which nobody says how messages are
+/// published: that is to be asked of its servers.
+pub(crate) fn unconnected(
     target: &Target,
     options: &ClientOptions,
     tls: Option<Secure>,
     runtime: &ClientRuntime,
-    deadline: Instant,
-) -> Result<Vec<Arc<dyn Route>>, NodeError> {
+) -> Result<Vec<Arc<dyn Route>>, String> {
+    let way = target.pub_sub(options);
+    match target.shape {
+        TopologyKind::Single | TopologyKind::Masters => Ok(routes(masters(target, options, tls, runtime))),
+        TopologyKind::Sentinel => {
+            Ok(vec![Arc::new(Sentinel::new(target, options, tls, runtime))])
+        }
+        TopologyKind::Cluster if matches!(way, PubSub::Plain | PubSub::Sharded) => {
+            let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
+            Ok(vec![Arc::new(Cluster::new(target.endpoints.clone(), dialer, way))])
+        }
+        TopologyKind::Cluster => Err(
+            "before its servers can be asked, a cluster's client is to be told how they publish: `?pubsub=sharded` (Redis 7.0 and later) or `?pubsub=plain` in the URL, or \
+             ClientOptions::pub_sub"
+                .to_owned(),
+        ),
+    }
+}
+
+fn masters(
+    target: &Target,
+    options: &ClientOptions,
+    tls: Option<Secure>,
+    runtime: &ClientRuntime,
+) -> Vec<Arc<Single>> {
     let several = target.shape == TopologyKind::Masters;
     let voters = Voter::all(target.endpoints.len());
-    let singles: Vec<Arc<Single>> = (target.endpoints.iter().zip(voters))
+    (target.endpoints.iter().zip(voters))
         .map(|(endpoint, voter)| {
             let mut dialer = Dialer::new(target, options, tls.clone(), runtime);
             dialer.voter = several.then_some(voter);
             let way = target.pub_sub(options);
             Arc::new(Single::new(endpoint.clone(), Arc::new(dialer), way))
         })
-        .collect();
+        .collect()
+}
+
+fn routes(singles: Vec<Arc<Single>>) -> Vec<Arc<dyn Route>> {
+    let each = singles.into_iter();
+    each.map(|single| single as Arc<dyn Route>).collect()
+}
+
+/// Servers of which more than half have answered.
+async fn reached(
+    singles: Vec<Arc<Single>>,
+    deadline: Instant,
+) -> Result<Vec<Arc<dyn Route>>, NodeError> {
     let majority = singles.len() / 2 + 1;
     let mut dials: FuturesUnordered<_> = singles
         .iter()
@@ -251,10 +289,7 @@ async fn masters(
         }
         if reached == majority {
             drop(dials);
-            return Ok(singles
-                .into_iter()
-                .map(|single| single as Arc<dyn Route>)
-                .collect());
+            return Ok(routes(singles));
         }
     }
     if errors.len() == 1 && singles.len() == 1 {

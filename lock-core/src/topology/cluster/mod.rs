@@ -38,6 +38,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// The slot map is read by the first request.
+    pub(crate) fn new(seeds: Vec<Endpoint>, dialer: Arc<Dialer>, way: PubSub) -> Self {
+        let state = State::new(seeds, dialer);
+        let channels = Channels::new(state.clone(), way, &state.dialer.runtime);
+        Cluster { state, channels }
+    }
+
     /// Reads the slot map, and finds out whether the servers know sharded channels where that decides.
     pub(crate) async fn connect(
         seeds: Vec<Endpoint>,

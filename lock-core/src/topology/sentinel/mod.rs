@@ -29,14 +29,13 @@ pub(crate) struct Sentinel {
 }
 
 impl Sentinel {
-    /// Finds the master and starts listening for the next one.
-    pub(crate) async fn connect(
+    /// Listens for the next master from now on; who it is now is asked by the first request.
+    pub(crate) fn new(
         target: &Target,
         options: &ClientOptions,
         tls: Option<Secure>,
         runtime: &ClientRuntime,
-        deadline: Instant,
-    ) -> Result<Self, NodeError> {
+    ) -> Self {
         let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
         let witnesses: Vec<_> = target
             .endpoints
@@ -46,14 +45,6 @@ impl Sentinel {
         let name = target.master_name.clone().unwrap_or_default();
         let label = addresses(&target.endpoints);
         let state = State::new(name, label, dialer, witnesses);
-        let _ = timeout_at(deadline, state.search()).await;
-        if state.master().is_none() {
-            state.close();
-            return Err(NodeError::local(format!(
-                "no master for {target}: {}",
-                state.why_none()
-            )));
-        }
         let announcements: Vec<_> = state
             .witnesses
             .iter()
@@ -63,12 +54,25 @@ impl Sentinel {
             .iter()
             .map(|hub| watch_for_switch(hub, &state))
             .collect();
-        Ok(Sentinel {
+        Sentinel {
             channels: Channels::new(state.clone(), target.pub_sub(options), runtime),
             state,
             announcements,
             watchers,
-        })
+        }
+    }
+
+    /// Finds the master.
+    pub(crate) async fn reach(&self, target: &Target, deadline: Instant) -> Result<(), NodeError> {
+        let _ = timeout_at(deadline, self.state.search()).await;
+        if self.state.master().is_some() {
+            return Ok(());
+        }
+        self.close();
+        Err(NodeError::local(format!(
+            "no master for {target}: {}",
+            self.state.why_none()
+        )))
     }
 }
 
