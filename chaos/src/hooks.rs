@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use cluster_config::Node;
-use cluster_config::input::{nearest, one_of, word};
-use serde::{Deserialize, Deserializer, Serialize};
+use cluster_config::input::{nearest, one_of};
+use serde::{Deserialize, Serialize};
 
 /// What may stand in braces.
 const WORDS: [&str; 5] = ["node", "address", "host", "port", "role"];
@@ -42,31 +42,6 @@ impl TryFrom<Line> for Hook {
             Line::Whole(line) => Hook::parse(&line),
             Line::Words(words) => Hook::of(words),
         }
-    }
-}
-
-/// Reads the commands of a file by their names: a fault, or a fault with `-heal`.
-pub(crate) fn by_fault<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hooks, D::Error> {
-    let hooks = BTreeMap::<Name, Hook>::deserialize(deserializer)?;
-    Ok(hooks
-        .into_iter()
-        .map(|(Name(name), hook)| (name, hook))
-        .collect())
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Name(String);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const ALLOWED: &str = "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
-        word(deserializer, ALLOWED, |word| {
-            let names = crate::faults::names();
-            match names.contains(&word.strip_suffix(HEAL).unwrap_or(word)) {
-                true => Ok(Self(word.to_owned())),
-                false => Err(format!("{ALLOWED}{}", nearest(word, names))),
-            }
-        })
     }
 }
 

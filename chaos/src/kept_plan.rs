@@ -69,7 +69,7 @@ pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     while let Some(subject) = subjects.pop() {
         subjects.extend(subject.parts());
         let command = subject.program();
-        let command = command.map(results::report::command_line);
+        let command = command.map(results::command_line::shell_line);
         found.extend(command.map(|command| format!("the lock {command}")));
     }
     let hooks = serde_json::to_value(&plan.hooks).unwrap_or_default();

@@ -7,7 +7,6 @@ use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
 use crate::compare::{rounds_suffice, row_load};
-use crate::report::{behind, is_void};
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
@@ -547,7 +546,7 @@ fn figures(run: &Run) -> Vec<String> {
         }
         None => vec!["No benchmark row may be quoted".to_owned()],
     };
-    let void = run.rows.iter().filter(|row| is_void(row)).count();
+    let void = run.rows.iter().filter(|row| row.is_void()).count();
     if void > 0 {
         let why = "since the lock was not safe while it was measured";
         parts.push(format!("{void} void, {why}"));
@@ -586,7 +585,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         "{}, {} cycles/s{} ({}, {}{})",
         place(best),
         units::figure(best.cycles_per_s.median),
-        behind(&best.cycles_per_s),
+        best.cycles_per_s.behind(),
         best.workload,
         units::several(best.tasks as usize, "task"),
         units::enclosed(", not shown to be faster than ", &close, "")

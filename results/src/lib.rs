@@ -39,11 +39,12 @@
 //! | [`compare`], [`merge`], [`parts`] | runs side by side and together |
 //! | [`gate`], [`audit`] | a decision on a run, and the scorecard of a lock |
 //! | [`answer`], [`report`], [`svg`] | the first line of each document, a file per format, and its pictures |
-//! | [`units`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
+//! | [`units`], [`command_line`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
 
 pub mod answer;
 mod atomic;
 pub mod audit;
+pub mod command_line;
 pub mod compare;
 pub mod decide;
 mod figure;

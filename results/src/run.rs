@@ -10,7 +10,6 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
-use crate::compare::Difference;
 use crate::measures::{Measures, Sweep, lock};
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
@@ -497,6 +496,19 @@ pub struct Recovery {
     pub first_grant_after_fault_ns: Option<u64>,
 }
 
+/// A setting that differs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Difference {
+    /// The run that is compared with the base.
+    pub run: String,
+    /// The setting, e.g. `environment.cores` or `servers.redis.version`.
+    pub field: String,
+    /// In the base; empty if it is not there.
+    pub a: String,
+    /// In the run; empty if it is not there.
+    pub b: String,
+}
+
 /// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next grant.
 pub const RECOVERY: &str = "recovery";
 
@@ -642,7 +654,35 @@ impl fmt::Display for Outcome {
     }
 }
 
+impl Estimate {
+    /// `99 800–103 900`; empty without an interval.
+    pub(crate) fn interval(&self) -> String {
+        let ends = self.low.zip(self.high);
+        ends.map_or(String::new(), |(low, high)| units::range(low, high))
+    }
+
+    /// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
+    pub(crate) fn behind(&self) -> String {
+        units::enclosed(" (", &self.interval(), ")")
+    }
+}
+
 impl Environment {
+    /// `vm: AMD EPYC, 2 cores, 23.5 GiB of memory, Linux 6.18`, without what is not known.
+    pub(crate) fn machine(&self) -> String {
+        let known = |number: u64, words: String| if number > 0 { words } else { String::new() };
+        let (cores, memory) = (self.cores, self.memory_bytes);
+        let words = [
+            self.cpu.clone(),
+            known(cores.into(), format!("{cores} cores")),
+            known(memory, format!("{} of memory", units::bytes(memory))),
+            self.kernel.clone(),
+        ];
+        let words = words.iter().filter(|word| !word.is_empty()).join(", ");
+        let parts = [&self.host, &words];
+        parts.iter().filter(|part| !part.is_empty()).join(": ")
+    }
+
     /// Each server binary with its version.
     pub(crate) fn server_versions(&self) -> String {
         let servers = self.servers.iter();
@@ -655,6 +695,11 @@ impl BenchRow {
     /// The lock under test: the subject, and the kind that it was asked for where that is not its own.
     pub fn lock(&self) -> String {
         lock(&self.subject, self.measures.load.kind.as_deref())
+    }
+
+    /// Whether its figures may not be shown: the lock was proven unsafe while it was measured.
+    pub(crate) fn is_void(&self) -> bool {
+        self.safety.state == State::Violated
     }
 
     /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after a while.

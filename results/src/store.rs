@@ -239,12 +239,12 @@ impl RunStore {
 
     /// The newest run before this one that the same command made, whatever its seed and its directory.
     pub fn last_alike(&self, run: &Run) -> Option<Run> {
-        let words = crate::report::question(run);
+        let words = crate::command_line::question(run);
         let all = self.list().ok()?.into_iter();
         let alike =
             all.filter(|one| one.command == run.command && one.started_at < run.meta.started_at);
         let mut runs = alike.filter_map(|one| load_dir(&one.path).ok());
-        runs.find(|one| !one.partial && crate::report::question(one) == words)
+        runs.find(|one| !one.partial && crate::command_line::question(one) == words)
     }
 
     /// The directory of the newest run, by the start that it states.

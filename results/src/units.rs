@@ -94,6 +94,11 @@ pub(crate) fn several(count: usize, noun: &str) -> String {
     format!("{count} {}", plural(count, noun))
 }
 
+/// `99 800–103 900`.
+pub(crate) fn range(low: f64, high: f64) -> String {
+    format!("{}–{}", figure(low), figure(high))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,8 +14,8 @@
 
 use results::verdict::Anomaly;
 
-use super::exclusion::{Class, described, ms};
-use super::holds::{Grant, OperationEnd, Record, StepKind};
+use super::exclusion::{Class, described};
+use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
 use super::{CheckOptions, Finding, belief};
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.

@@ -14,8 +14,8 @@
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
-use super::exclusion::{described, ms};
-use super::holds::{Accepted, Grant, Record};
+use super::exclusion::described;
+use super::holds::{Accepted, Grant, Record, ms};
 use super::{CheckOptions, Finding, contract};
 
 /// One finding per lock.

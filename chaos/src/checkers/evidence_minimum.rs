@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use results::units;
 
-use super::holds::{Grant, Record};
+use super::holds::{Grant, Record, ms};
 use super::{CheckOptions, belief, faults, recovery};
 
 /// How much must have happened before *clean* may be said, besides what must have in every run.
@@ -52,7 +52,7 @@ pub fn doubts(record: &Record, options: &CheckOptions<'_>) -> Vec<String> {
                 "no evidence that the fault took effect: {} on {} at {}",
                 span.fault,
                 span.targets.join(", "),
-                super::exclusion::ms(span.injected_ns)
+                ms(span.injected_ns)
             ));
         }
     }

@@ -12,12 +12,7 @@ use results::verdict::Anomaly;
 
 use super::Finding;
 use super::clocks::certain;
-use super::holds::{Grant, OperationEnd, Record, StepKind};
-
-/// Nanoseconds as milliseconds, to the microsecond.
-pub(crate) fn ms(t_ns: u64) -> String {
-    format!("{}.{:03} ms", t_ns / 1_000_000, t_ns / 1_000 % 1_000)
-}
+use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
 
 /// A class of hold interval.
 pub(crate) struct Class<'a> {

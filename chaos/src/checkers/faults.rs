@@ -11,8 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::exclusion::ms;
-use super::holds::Record;
+use super::holds::{Record, ms};
 use super::majority_reach::MajorityReach;
 use super::names::Names;
 use super::spans::{Span, Spans};

@@ -11,17 +11,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use results::history::History;
-
 use super::clocks::Clocks;
 use super::faults::{AFTER_HEAL_NS, Fault};
 use super::kinds::Promise;
 use super::names::Names;
-use super::reader::Reader;
 
 /// Milliseconds to nanoseconds; a lease of centuries stays one.
 pub(crate) fn ns(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
+}
+
+/// Nanoseconds as milliseconds, to the microsecond.
+pub(crate) fn ms(t_ns: u64) -> String {
+    format!("{}.{:03} ms", t_ns / 1_000_000, t_ns / 1_000 % 1_000)
 }
 
 /// How an operation ended.
@@ -242,15 +244,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a history.
-    pub fn of(history: &History) -> Self {
-        let mut reader = Reader::default();
-        for line in &history.lines {
-            reader.line(line);
-        }
-        reader.finish(history.torn, &history.watchdog_ms)
-    }
-
     /// The grants that were answered ok, in order of their returns.
     pub(crate) fn granted(&self) -> impl Iterator<Item = &Grant> {
         self.grants.iter().filter(|grant| !grant.unknown)

@@ -24,9 +24,8 @@
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
-use super::exclusion::ms;
 use super::faults::{self, ClientFaults, TouchesByLock};
-use super::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind};
+use super::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind, ms};
 use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
 use crate::scenario::nanoseconds;

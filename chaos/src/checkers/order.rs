@@ -9,9 +9,9 @@
 
 use results::verdict::Anomaly;
 
-use super::exclusion::{described, ms};
+use super::exclusion::described;
 use super::faults::ClientFaults;
-use super::holds::{Ask, Grant, OperationEnd, Record};
+use super::holds::{Ask, Grant, OperationEnd, Record, ms};
 use super::{Finding, belief};
 
 /// By then a waiter is in the queue.

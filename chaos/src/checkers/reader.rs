@@ -5,12 +5,23 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use results::history::{Acquire, Call, End, Entry, Event, Line, Phase};
+use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};
 
 use super::faults::{self, Fault};
 use super::holds::{Accepted, Ask, Grant, NONE, OperationEnd, Record, Step, StepKind, ns};
 use super::kinds::Promise;
 use super::names::Interner;
+
+impl Record {
+    /// Reads a history.
+    pub fn of(history: &History) -> Self {
+        let mut reader = Reader::default();
+        for line in &history.lines {
+            reader.line(line);
+        }
+        reader.finish(history.torn, &history.watchdog_ms)
+    }
+}
 
 /// What an `id` stands for while it is pending: an index into the record.
 #[derive(Clone, Copy)]

@@ -7,15 +7,11 @@ use std::time::Duration;
 use cluster_config::{Data, ProvisionerKind, Server};
 
 use super::per_target::{OnEach, TargetContext};
-use super::{FaultError, FaultKind, HookEvidence, Proof, SettingKind, SettingSpec, settings};
+use super::{FaultError, FaultKind, HookEvidence, Proof, SettingKind, SettingSpec};
 use crate::polling::is_so;
-use crate::scenario::FaultSpec;
-
-/// Its name in scenario files.
-const NAME: &str = "upgrade";
 
 pub(super) const KIND: FaultKind = FaultKind {
-    name: NAME,
+    name: "upgrade",
     about: "SHUTDOWN and start again as another server, with the same data, once",
     settings: &[SettingSpec::required("server", SettingKind::Text).about(
         "what it becomes: a name of `locklab list servers`, or the path of a server binary",
@@ -36,12 +32,6 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 /// A server waits up to ten seconds for replicas that lag; one that is slower is killed.
 const DOWN_WITHIN: Duration = Duration::from_secs(11);
-
-/// The servers that upgrades of these faults lead to.
-pub(crate) fn servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
-    let upgrades = faults.iter().filter(|fault| fault.fault == NAME);
-    upgrades.filter_map(|fault| settings::text(&fault.with, "server"))
-}
 
 struct Upgrade;
 

@@ -24,9 +24,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 use crate::faults::engine::Engine;
-use crate::faults::{stress, upgrade};
+use crate::faults::stress;
 use crate::plan::Plan;
-use crate::scenario::{self, FaultSpec};
+use crate::scenario::{self, FaultSpec, upgrade_servers};
 use crate::shim::Shims;
 use knee::settled;
 pub use recorded::load;
@@ -181,7 +181,7 @@ async fn carry_out(
     let mut cancel = options.cancel.clone();
 
     let own = without_taken(plan, options);
-    let missing = server_missing(upgrade::servers(&plan.faults)).or_else(|| stress::missing(&own));
+    let missing = server_missing(upgrade_servers(&plan.faults)).or_else(|| stress::missing(&own));
     if let Some(why) = missing {
         return Err(RunError::Missing(why));
     }
@@ -261,7 +261,7 @@ pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<Strin
     }
     let own = process && topology.server != Topology::of(topology.kind).server;
     let own = own.then_some(topology.server.as_str());
-    server_missing(own.into_iter().chain(upgrade::servers(faults)))
+    server_missing(own.into_iter().chain(upgrade_servers(faults)))
 }
 
 fn server_missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {

@@ -67,6 +67,12 @@ impl FaultSpec {
     }
 }
 
+/// The servers that upgrades of these faults lead to.
+pub(crate) fn upgrade_servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
+    let upgrades = faults.iter().filter(|fault| fault.fault == "upgrade");
+    upgrades.filter_map(|fault| crate::faults::settings::text(&fault.with, "server"))
+}
+
 /// What is known of a scenario's servers while it is read.
 #[derive(Clone, Copy)]
 pub(super) struct ScenarioServers<'t> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bench::recorded::{Owners, Protects};
 use bench::workload::{CycleShape, Workload};
 use cluster_config::TopologyTable;
-use cluster_config::input::{Scalar, schema_of, without_defaults, word};
+use cluster_config::input::{Scalar, nearest, schema_of, without_defaults, word};
 use results::audit::{Inherent, InherentCause};
 use results::verdict::CLASSES;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::values::{self, Length, Range};
 use crate::faults::FaultKind;
-use crate::hooks::Hooks;
+use crate::hooks::{self, Hook, Hooks};
 
 /// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -40,11 +40,36 @@ pub(super) struct File {
     /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the undo. Split like a
     /// shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and `{role}` are filled in.
     #[schemars(with = "BTreeMap<String, String>")]
-    #[serde(deserialize_with = "crate::hooks::by_fault")]
+    #[serde(deserialize_with = "hooks_by_fault")]
     pub(super) hooks: Hooks,
     pub(super) random: Option<RandomTable>,
     pub(super) expect: ExpectTable,
     pub(super) audit: Audit,
+}
+
+/// Reads the commands of a file by their names: a fault, or a fault with `-heal`.
+fn hooks_by_fault<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hooks, D::Error> {
+    let hooks = BTreeMap::<HookName, Hook>::deserialize(deserializer)?;
+    Ok(hooks
+        .into_iter()
+        .map(|(HookName(name), hook)| (name, hook))
+        .collect())
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct HookName(String);
+
+impl<'de> Deserialize<'de> for HookName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const ALLOWED: &str = "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
+        word(deserializer, ALLOWED, |word| {
+            let names = crate::faults::names();
+            match names.contains(&word.strip_suffix(hooks::HEAL).unwrap_or(word)) {
+                true => Ok(Self(word.to_owned())),
+                false => Err(format!("{ALLOWED}{}", nearest(word, names))),
+            }
+        })
+    }
 }
 
 /// What an audit makes of the scenario, whatever the lock.

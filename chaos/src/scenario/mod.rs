@@ -18,8 +18,8 @@ use cluster_config::{Topology, TopologyKind};
 use crate::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
-pub(crate) use faults::when_on_redis_alone;
 pub use faults::{FaultSpec, FaultTrigger, Setting, Settings};
+pub(crate) use faults::{upgrade_servers, when_on_redis_alone};
 pub use file::{Audit, DrawnOperation, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
@@ -84,7 +84,7 @@ impl Scenario {
     /// rate of its own, and names no server.
     pub fn is_for_any_server(&self) -> bool {
         let safety = |class: &String| class != "liveness" && class != results::run::RECOVERY;
-        let mut upgrades = crate::faults::upgrade::servers(&self.faults);
+        let mut upgrades = faults::upgrade_servers(&self.faults);
         self.expect.keys().any(safety)
             && self.load.rate.is_none()
             && self.topology.server == Topology::of(self.topology.kind).server

@@ -116,7 +116,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     if let Some(servers) = &mut servers {
         #[cfg(feature = "kube")]
         if let Some(namespace) = &options.chaos_mesh {
-            servers.engine = Some(super::kube::engine(namespace, servers.kind()).await?);
+            servers.engine = Some(super::chaos_mesh::engine(namespace, servers.kind()).await?);
         }
         // What can be said without the servers is said before they are asked.
         servers.check_allowed(&sources)?;

@@ -199,18 +199,13 @@ fn summary(found: &Conformity) -> String {
     format!("{not}: {kept} steps kept, {broken} broken, {skipped} skipped")
 }
 
-/// Where the protocol says what a step asks for.
-pub(super) fn paragraph(step: &Step) -> String {
-    format!("docs/src/driver-protocol.md#{}", step.paragraph)
-}
-
 /// What is said of a step that failed.
 fn advice(step: &Step) -> [(&'static str, String); 4] {
     [
         ("rule", step.rule.to_owned()),
         ("found", step.found.clone()),
         ("remedy", step.remedy.to_owned()),
-        ("see", paragraph(step)),
+        ("see", step.protocol_reference()),
     ]
 }
 
@@ -235,7 +230,7 @@ fn json(driver: &str, found: &Conformity) -> serde_json::Value {
     let steps = found.steps.iter().map(|step| {
         serde_json::json!({
             "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
-            "paragraph": paragraph(step),
+            "paragraph": step.protocol_reference(),
         })
     });
     serde_json::json!({

@@ -8,6 +8,8 @@ mod bench_place;
 mod bench_run;
 mod bench_sweep;
 pub(crate) mod chaos;
+#[cfg(feature = "kube")]
+mod chaos_mesh;
 mod chaos_part;
 pub(crate) mod check;
 pub(crate) mod clock;

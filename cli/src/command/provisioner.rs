@@ -1,7 +1,7 @@
-//! `--provisioner` and its companions: what servers run in.
+//! `--provisioner` and its companions: what servers run in, and what `up` and `ps` say of them.
 
 use clap::Args;
-use cluster_config::{ContainerNetwork, ProvisionerKind, Topology};
+use cluster_config::{ContainerNetwork, ProvisionerKind, Running, Topology};
 
 const RUNNING: &str = "How servers run";
 
@@ -30,4 +30,17 @@ impl ProvisionerArgs {
         topology.image = self.image.clone().or(topology.image.take());
         topology.container_network = self.container_network.or(topology.container_network);
     }
+}
+
+/// The servers' binary, what it is and what it has.
+pub(super) fn running_server(deployment: &Running) -> serde_json::Value {
+    let binary = deployment.server.as_ref();
+    serde_json::json!({
+        "version": deployment.server_version,
+        "flavour": binary.map(|binary| &binary.flavour),
+        "path": binary.map(|binary| &binary.path),
+        "has_tls": binary.map(cluster_config::Server::has_tls),
+        "modules": deployment.modules,
+        "speaks_tls": deployment.tls,
+    })
 }

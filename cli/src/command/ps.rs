@@ -3,6 +3,7 @@
 use cluster_config::Running;
 use serde_json::Value;
 
+use super::provisioner::running_server;
 use crate::exit;
 use crate::terminal::{Terminal, columns};
 
@@ -30,19 +31,6 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
 /// A deployment with what its servers can do.
 fn listed(deployment: &Running) -> Value {
     let mut listed = serde_json::json!(deployment);
-    listed["server"] = server(deployment);
+    listed["server"] = running_server(deployment);
     listed
-}
-
-/// The servers' binary, what it is and what it has.
-pub(super) fn server(deployment: &Running) -> Value {
-    let binary = deployment.server.as_ref();
-    serde_json::json!({
-        "version": deployment.server_version,
-        "flavour": binary.map(|binary| &binary.flavour),
-        "path": binary.map(|binary| &binary.path),
-        "has_tls": binary.map(cluster_config::Server::has_tls),
-        "modules": deployment.modules,
-        "speaks_tls": deployment.tls,
-    })
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use results::audit::{Audit, AuditDocument};
+use results::audit::Audit;
 use results::compare::against_last;
+use results::report::AuditDocument;
 use results::report::answered;
 use results::report::text::{self, ScreenOptions, TextOptions};
 use results::run::{Meta, PlanPart, Run};

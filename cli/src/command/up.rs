@@ -7,7 +7,7 @@ use clap::Args;
 use cluster_config::input::schema_keys;
 use cluster_config::{ClusterError, Deployment, Persistence, Topology, TopologyKind, UpOptions};
 
-use super::provisioner::ProvisionerArgs;
+use super::provisioner::{ProvisionerArgs, running_server};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -226,5 +226,5 @@ fn failed(
 fn server(deployment: &Deployment) -> serde_json::Value {
     let running = cluster_config::running().unwrap_or_default();
     let listed = running.iter().find(|listed| listed.id == deployment.id());
-    listed.map_or(serde_json::Value::Null, super::ps::server)
+    listed.map_or(serde_json::Value::Null, running_server)
 }

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::outcome::{AuditOutcome, Inherent, InherentCause, Score};
-use crate::answer;
-use crate::report::{again, command_line, machine};
-use crate::run::{BenchRow, Run};
+use crate::command_line::shell_line;
 use crate::verdict::State;
 
 /// What an audit found, lock by lock.
@@ -210,7 +208,7 @@ impl AuditedScenario {
     pub fn commands(&self, root: &str) -> Vec<String> {
         let line = |command: &str, file: &str| {
             let path = format!("{}/{file}", root.trim_end_matches('/'));
-            command_line(&["locklab", command, &path].map(str::to_owned))
+            shell_line(&["locklab", command, &path].map(str::to_owned))
         };
         let kept = self.decisive().map(|run| line("replay", &run.dir));
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
@@ -349,48 +347,4 @@ pub fn regressions(base: &[AuditedSubject], now: &Audit) -> Vec<Regression> {
             why: scenario.why.clone(),
         })
         .collect()
-}
-
-/// The document of `audit --json`, which is `audit.json` of a run's directory.
-#[derive(Debug, Serialize)]
-pub struct AuditDocument<'a> {
-    schema: u32,
-    run: &'a str,
-    seed: u64,
-    partial: bool,
-    answer: String,
-    lost: usize,
-    as_expected: Option<bool>,
-    started_at: &'a str,
-    locklab: String,
-    command: String,
-    servers: String,
-    machine: String,
-    #[serde(flatten)]
-    audit: &'a Audit,
-    rows: &'a [BenchRow],
-    warnings: &'a [String],
-}
-
-impl<'a> AuditDocument<'a> {
-    /// The document of a run; `None` of one that is no audit.
-    pub fn of(run: &'a Run) -> Option<Self> {
-        Some(Self {
-            schema: run.schema,
-            run: &run.run,
-            seed: run.meta.seed,
-            partial: run.partial,
-            answer: answer::answer(run),
-            lost: answer::lost(run),
-            as_expected: run.as_expected,
-            started_at: &run.meta.started_at,
-            locklab: format!("{} {}", run.meta.version, run.meta.commit),
-            command: again(run),
-            servers: run.meta.environment.server_versions(),
-            machine: machine(&run.meta.environment),
-            audit: run.audit.as_deref()?,
-            rows: &run.rows,
-            warnings: &run.warnings,
-        })
-    }
 }

@@ -11,7 +11,7 @@ mod settings;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::last_run::against_last;
 use self::settings::{asked, unlike};
@@ -20,7 +20,7 @@ pub(crate) use self::settings::{
 };
 use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
 use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
+use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
 use crate::units;
 use crate::verdict::State;
 
@@ -71,19 +71,6 @@ pub struct VerdictChange {
     /// In the base.
     pub a: String,
     /// In the run.
-    pub b: String,
-}
-
-/// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Difference {
-    /// The run that is compared with the base.
-    pub run: String,
-    /// The setting, e.g. `environment.cores` or `servers.redis.version`.
-    pub field: String,
-    /// In the base; empty if it is not there.
-    pub a: String,
-    /// In the run; empty if it is not there.
     pub b: String,
 }
 

@@ -9,9 +9,9 @@ use itertools::Itertools;
 use serde::Serialize;
 
 use super::settings::{differences, kind, row_key, void};
-use super::{Against, Difference, against};
+use super::{Against, against};
 use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Estimate, Ratio, Run, SCHEMA};
+use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA};
 use crate::spelling::nearest;
 use crate::units;
 use crate::verdict::State;

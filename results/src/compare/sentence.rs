@@ -4,7 +4,6 @@ use itertools::Itertools;
 
 use super::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
-use crate::report::{behind, is_void};
 use crate::run::{Comparison, Estimate, Ratio, Run};
 use crate::units;
 use crate::verdict::{State, Verdict};
@@ -21,7 +20,7 @@ pub(super) fn sentence(base: &Run, other: &Run) -> String {
 
 fn speed(base: &Run, other: &Run) -> Option<String> {
     let rows = pairs(&base.rows, &other.rows, row_key);
-    let safe = rows.iter().filter(|(a, b)| !is_void(a) && !is_void(b));
+    let safe = rows.iter().filter(|(a, b)| !a.is_void() && !b.is_void());
     let found: Vec<_> = safe
         .filter_map(|(a, b)| {
             let mut all = compare_rows(a, b).into_iter();
@@ -64,7 +63,7 @@ fn share(ratio: &Ratio) -> String {
         low: ends.map(|(low, high)| low.min(high)),
         high: ends.map(|(low, high)| low.max(high)),
     };
-    let (figure, range) = (units::figure(interval.median), behind(&interval));
+    let (figure, range) = (units::figure(interval.median), interval.behind());
     let way = if ratio.point < 1.0 {
         "slower"
     } else {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use itertools::Itertools;
 
-use super::Difference;
-use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::run::{BenchRow, Difference, Run, ScenarioResult};
 use crate::units;
 
 /// What a row is matched by, in words. A kind is not: rows of other kinds are refused, not passed over.

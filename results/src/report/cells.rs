@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use itertools::Itertools;
 
 use crate::answer::small_print;
-use crate::run::{BenchRow, Environment, Estimate, FaultSpan, Outcome, Run, ScenarioResult};
+use crate::run::{BenchRow, FaultSpan, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
 
@@ -76,11 +76,6 @@ pub(crate) fn small(run: &Run) -> String {
         .join("; ")
 }
 
-/// Whether a row's figures may be shown: not if the lock was proven unsafe while it was measured.
-pub(crate) fn is_void(row: &BenchRow) -> bool {
-    row.safety.state == State::Violated
-}
-
 /// `✓ clean`, `✗ violated`.
 pub(crate) fn safety(row: &BenchRow) -> String {
     state(row.safety.state)
@@ -93,100 +88,20 @@ fn state(state: State) -> String {
 /// Why a row's figures may not be quoted; `None` if they may.
 pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
     match (row.valid, row.why_invalid.as_slice()) {
-        _ if is_void(row) => Some("void: the lock was not safe while it was measured".to_owned()),
+        _ if row.is_void() => Some("void: the lock was not safe while it was measured".to_owned()),
         (true, _) => None,
         (false, []) => Some("invalid".to_owned()),
         (false, why) => Some(why.join("; ")),
     }
 }
 
-/// `99 800–103 900`; empty without an interval.
-pub(crate) fn interval(estimate: &Estimate) -> String {
-    let ends = estimate.low.zip(estimate.high);
-    ends.map_or(String::new(), |(low, high)| range(low, high))
-}
-
-/// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
-pub(crate) fn behind(estimate: &Estimate) -> String {
-    units::enclosed(" (", &interval(estimate), ")")
-}
-
-/// `99 800–103 900`.
-pub(crate) fn range(low: f64, high: f64) -> String {
-    format!("{}–{}", units::figure(low), units::figure(high))
-}
-
 /// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
 pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
     let point = units::figure(ratio.point);
     match ratio.low.zip(ratio.high) {
-        Some((low, high)) => format!("{point} ({})", range(low, high)),
+        Some((low, high)) => format!("{point} ({})", units::range(low, high)),
         None => point,
     }
-}
-
-/// `vm: AMD EPYC, 2 cores, 23.5 GiB of memory, Linux 6.18`, without what is not known.
-pub(crate) fn machine(environment: &Environment) -> String {
-    let known = |number: u64, words: String| if number > 0 { words } else { String::new() };
-    let (cores, memory) = (environment.cores, environment.memory_bytes);
-    let words = [
-        environment.cpu.clone(),
-        known(cores.into(), format!("{cores} cores")),
-        known(memory, format!("{} of memory", units::bytes(memory))),
-        environment.kernel.clone(),
-    ];
-    let words = words.iter().filter(|word| !word.is_empty()).join(", ");
-    let parts = [&environment.host, &words];
-    parts.iter().filter(|part| !part.is_empty()).join(": ")
-}
-
-/// A command line that a shell reads back as the same words.
-pub fn shell_line(words: &[String]) -> String {
-    // By hand, since shell-words quotes `=` too, and a line full of quotation marks is hard to read.
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    let quoted = words.iter().map(|word| match word.chars().all(plain) {
-        true if !word.is_empty() => word.clone(),
-        _ => format!("'{}'", word.replace('\'', "'\\''")),
-    });
-    quoted.format(" ").to_string()
-}
-
-/// The words of a run's command line without those options and their values.
-fn without(run: &Run, options: &[&str]) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut rest = run.meta.command_line.iter();
-    while let Some(word) = rest.next() {
-        if options.contains(&word.as_str()) {
-            rest.next();
-        } else if !options.iter().any(|option| {
-            word.strip_prefix(option)
-                .is_some_and(|rest| rest.starts_with('='))
-        }) {
-            words.push(word.clone());
-        }
-    }
-    words
-}
-
-/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own directory.
-pub(crate) fn question(run: &Run) -> Vec<String> {
-    without(run, &["--seed", "--out"])
-        .into_iter()
-        .skip(1)
-        .collect()
-}
-
-/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
-pub(crate) fn again(run: &Run) -> String {
-    let mut words = without(run, &["--out"]);
-    let seeded = words
-        .iter()
-        .any(|word| word == "--seed" || word.starts_with("--seed="));
-    // What is rendered or joined draws nothing.
-    if !seeded && !words.is_empty() && run.meta.seed != 0 {
-        words.extend(["--seed".to_owned(), run.meta.seed.to_string()]);
-    }
-    shell_line(&words)
 }
 
 /// Text from outside without control characters: what a server or a peer wrote must not drive a terminal.
@@ -254,32 +169,6 @@ pub fn printable_json(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_line_can_be_pasted() {
-        let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
-        assert_eq!(
-            shell_line(&words),
-            "locklab --seed 7 'exec:a b' 'it'\\''s' ''"
-        );
-    }
-
-    #[test]
-    fn a_run_is_made_again_with_its_seed_and_in_another_place() {
-        let line = |words: &[&str]| {
-            let mut run = Run::new("r", "chaos", crate::run::Meta::default());
-            run.meta.command_line = words.iter().map(|word| (*word).to_owned()).collect();
-            run.meta.seed = 7;
-            again(&run)
-        };
-        let bare = ["locklab", "chaos", "x.toml"];
-        assert_eq!(line(&bare), "locklab chaos x.toml --seed 7");
-        let given = [
-            "locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c",
-        ];
-        assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
-        assert_eq!(line(&[]), "");
-    }
 
     #[test]
     fn text_from_outside_cannot_drive_a_terminal() {

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::{Fault, cells};
+use super::Fault;
 use crate::answer::{bare, may_be_quoted};
 use crate::measures::Sweep;
 use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
@@ -143,7 +143,7 @@ pub(super) fn latency(run: &Run) -> Chart {
 
 /// The rows that are drawn: what may not be quoted is no bar beside what may.
 fn drawn<'a, T>(rows: impl Iterator<Item = &'a BenchRow>, of: fn(&BenchRow) -> T) -> Vec<Row<T>> {
-    let rows = rows.filter(|row| row.valid && !cells::is_void(row));
+    let rows = rows.filter(|row| row.valid && !row.is_void());
     let row = |row: &BenchRow| Row {
         label: row.lock(),
         detail: row.place(),
@@ -163,7 +163,7 @@ pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
     };
     let charts = by_load(run).into_iter().take(CURVES_MAX);
     let charts = charts.flat_map(|(name, mut rows)| {
-        rows.retain(|row| !cells::is_void(row));
+        rows.retain(|row| !row.is_void());
         let title = format!("Acquire latency by percentile: {name}");
         let charts = rows.chunks(CURVES_MAX).filter_map(|rows| {
             let curves: Vec<PercentileCurve> = rows.iter().map(curve).collect();

@@ -70,7 +70,7 @@ fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
     line("rounds", row.rounds.to_string(), None, None);
     line("censored", row.censored.to_string(), None, None);
     // A figure of a lock that was not safe is void, and a spreadsheet does not look at the line above.
-    if super::cells::is_void(row) {
+    if row.is_void() {
         return;
     }
     for (figure, latencies) in FIGURES {

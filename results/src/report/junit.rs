@@ -166,7 +166,7 @@ fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
         why => printable_lines(why),
     };
     let status = match cells::why_invalid(row) {
-        _ if cells::is_void(row) => problem(NonSuccessKind::Failure, &why, "violated"),
+        _ if row.is_void() => problem(NonSuccessKind::Failure, &why, "violated"),
         None => TestCaseStatus::success(),
         Some(why) if !run.scenarios.is_empty() || run.rows.iter().any(|row| row.valid) => {
             untried(&why)
@@ -178,12 +178,9 @@ fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
         &row.origin,
     );
     let mut case = test_case(&name, &format!("{}.{}", row.site(), row.lock()), status);
-    if !cells::is_void(row) {
+    if !row.is_void() {
         let rate = CYCLES.words(row);
-        case.set_system_out(format!(
-            "{rate} cycles/s{}",
-            cells::behind(&row.cycles_per_s)
-        ));
+        case.set_system_out(format!("{rate} cycles/s{}", row.cycles_per_s.behind()));
     }
     case
 }

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use super::cells::{is_void, printable};
+use super::cells::printable;
 use crate::figure::{LATENCIES, OF_ROWS};
 use crate::measures::{LoadShape, Sweep, WaitTail};
 use crate::run::{BenchRow, Quantiles};
@@ -11,7 +11,7 @@ use crate::units::{self, enclosed};
 /// The lines of one row; none of a row whose lock was not safe, since its figures are void.
 pub(super) fn lines(row: &BenchRow) -> Vec<String> {
     // A run that was kept before there were any.
-    if row.measures.load.mode.is_empty() || is_void(row) {
+    if row.measures.load.mode.is_empty() || row.is_void() {
         return Vec::new();
     }
     let said = |sentence| said(sentence, row);

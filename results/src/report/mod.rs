@@ -1,5 +1,6 @@
 //! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing else.
 
+mod audit_document;
 mod cells;
 mod charts;
 mod csv;
@@ -19,13 +20,12 @@ use std::collections::BTreeMap;
 use itertools::Itertools;
 use serde_json::Value;
 
-pub(crate) use cells::{again, behind, is_void, machine, question};
+pub use audit_document::AuditDocument;
+pub use cells::rates;
 pub use cells::{printable_json, printable_lines, printable_message};
-pub use cells::{rates, shell_line as command_line};
 pub use index::index;
 
 use crate::answer::{answer, lost};
-use crate::audit::AuditDocument;
 use crate::run::Run;
 use crate::svg;
 

@@ -40,27 +40,6 @@ pub(super) struct Connection {
     pub(super) full_since: Option<Duration>,
 }
 
-/// How much output may wait for a connection that listens: at once, and for how long a lesser amount.
-#[derive(Debug, Clone, Copy)]
-pub struct OutputLimit {
-    /// Bytes at which it is ended at once.
-    pub hard: usize,
-    /// Bytes at which it is ended when they stay.
-    pub soft: usize,
-    /// For so long.
-    pub soft_time: Duration,
-}
-
-impl Default for OutputLimit {
-    fn default() -> Self {
-        OutputLimit {
-            hard: 32 << 20,
-            soft: 8 << 20,
-            soft_time: Duration::from_secs(60),
-        }
-    }
-}
-
 impl Server {
     /// Writes an answer or a message for a connection.
     pub(super) fn answer(&mut self, to: ConnectionId, reply: &Reply) {

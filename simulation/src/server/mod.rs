@@ -63,7 +63,6 @@ use replica_link::Following;
 use replication::{Stream, Waiting};
 use sentinel::Sentinel;
 
-pub use connection::OutputLimit;
 pub use file::Loss;
 pub use keyspace::Keyspace;
 pub use links::{LinkId, Order};

@@ -2,8 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use super::connection::OutputLimit;
-
 /// Where a process listens, as others are told.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Address {
@@ -152,5 +150,26 @@ impl Default for Settings {
 impl Settings {
     pub(super) fn version_text(&self) -> String {
         format!("{}.{}.0", self.version.0, self.version.1)
+    }
+}
+
+/// How much output may wait for a connection that listens: at once, and for how long a lesser amount.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputLimit {
+    /// Bytes at which it is ended at once.
+    pub hard: usize,
+    /// Bytes at which it is ended when they stay.
+    pub soft: usize,
+    /// For so long.
+    pub soft_time: Duration,
+}
+
+impl Default for OutputLimit {
+    fn default() -> Self {
+        OutputLimit {
+            hard: 32 << 20,
+            soft: 8 << 20,
+            soft_time: Duration::from_secs(60),
+        }
     }
 }

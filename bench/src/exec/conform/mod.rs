@@ -70,6 +70,13 @@ pub struct Step {
     pub paragraph: &'static str,
 }
 
+impl Step {
+    /// Where the protocol says what it asks for.
+    pub fn protocol_reference(&self) -> String {
+        format!("docs/src/driver-protocol.md#{}", self.paragraph)
+    }
+}
+
 /// What was found of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conformity {

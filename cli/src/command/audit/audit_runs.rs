@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use results::audit::{
     AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
 };
-use results::report::command_line;
+use results::command_line::shell_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
@@ -344,7 +344,7 @@ impl<'a> AuditRuns<'a> {
         if !asked.server.is_empty() {
             words.extend(["--server".to_owned(), asked.server.clone()]);
         }
-        command_line(&words)
+        shell_line(&words)
     }
 }
 

@@ -14,7 +14,6 @@ use cluster_config::TopologyKind;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::super::abilities::ask;
-use super::super::conform::paragraph;
 use crate::exit;
 
 /// How long a driver's reply may take beyond its wait.
@@ -174,6 +173,6 @@ fn finding(step: &Step) -> Finding {
         rule: step.rule.to_owned(),
         found: step.found.clone(),
         remedy: step.remedy.to_owned(),
-        paragraph: paragraph(step),
+        paragraph: step.protocol_reference(),
     }
 }

@@ -4,13 +4,9 @@ mod pack;
 mod run;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use chaos::faults::engine::Engine;
 use chaos::faults::find;
 use clap::{Args, Subcommand};
-use cluster_config::TopologyKind;
-use kubernetes::engine::ChaosMesh;
 use kubernetes::objects::{objects, yaml};
 use kubernetes::spec::{self, IMAGE, Spec, Storage, dns_label};
 
@@ -169,18 +165,6 @@ impl KubeOptions {
             false => Err(exit::input(refused)),
         }
     }
-}
-
-/// Chaos Mesh for a part, which knows its run and its pod by its environment.
-pub(crate) async fn engine(namespace: &str, kind: TopologyKind) -> anyhow::Result<Arc<dyn Engine>> {
-    let of = |name: &str| std::env::var(name).ok();
-    let pod = of("POD_NAME").or_else(|| of("HOSTNAME"));
-    let pod = pod.ok_or_else(|| {
-        exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
-    })?;
-    let run = of("LOCKLAB_RUN").unwrap_or_else(|| pod.clone());
-    let mesh = ChaosMesh::new(namespace, kind, &run, &pod).await;
-    Ok(Arc::new(mesh.map_err(run::failed)?))
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {

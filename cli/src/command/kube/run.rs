@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use kubernetes::cluster::{Cluster, ClusterError, PodOutcome};
+use kubernetes::cluster::{Cluster, PodOutcome};
 use kubernetes::objects::objects;
 use kubernetes::spec::{Spec, Storage};
 use results::report::answered;
 use results::report::text;
 use results::store::load_dir;
 
+use super::super::chaos_mesh::cluster_failed;
 use super::{KubeOptions, pack};
 use crate::cancel::Cancel;
 use crate::command::run::made;
@@ -43,13 +44,16 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let cancel = Cancel::listen()?;
     let cluster = Cluster::connect(&spec.namespace, options.context.as_deref())
         .await
-        .map_err(failed)?;
+        .map_err(cluster_failed)?;
     if spec.needs_chaos_mesh() {
-        cluster.has_chaos_mesh().await.map_err(failed)?;
+        cluster.has_chaos_mesh().await.map_err(cluster_failed)?;
     }
     let objects = objects(&spec);
     // All that the API refuses is said before anything is made.
-    cluster.apply(&objects, true).await.map_err(failed)?;
+    cluster
+        .apply(&objects, true)
+        .await
+        .map_err(cluster_failed)?;
     terminal.note(&format!(
         "{} in the namespace {}, {} parts, seed {}",
         spec.name, spec.namespace, spec.parts, spec.seed
@@ -79,13 +83,6 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     })
 }
 
-pub(super) fn failed(error: ClusterError) -> anyhow::Error {
-    match error {
-        ClusterError::Missing(why) => exit::missing(why),
-        ClusterError::Refused(why) => exit::input(why),
-    }
-}
-
 /// From the first object to the run at home. Gives its exit code, and the files that stayed in the volume.
 async fn carried_out(
     cluster: &Cluster,
@@ -93,14 +90,21 @@ async fn carried_out(
     objects: &[kubernetes::objects::Object],
     terminal: &Terminal,
 ) -> anyhow::Result<(u8, Vec<String>)> {
-    cluster.apply(objects, false).await.map_err(failed)?;
+    cluster
+        .apply(objects, false)
+        .await
+        .map_err(cluster_failed)?;
     let bar = terminal.bar(u64::from(spec.parts), "parts");
     let mut said = BTreeSet::new();
     loop {
-        for line in cluster.news(&spec.name, &mut said).await.map_err(failed)? {
+        for line in cluster
+            .news(&spec.name, &mut said)
+            .await
+            .map_err(cluster_failed)?
+        {
             terminal.note(&line);
         }
-        let parts = cluster.parts(&spec.name).await.map_err(failed)?;
+        let parts = cluster.parts(&spec.name).await.map_err(cluster_failed)?;
         bar.set_position(parts.ended);
         if parts.over {
             break;
@@ -108,12 +112,19 @@ async fn carried_out(
         tokio::time::sleep(LOOK).await;
     }
     bar.finish_and_clear();
-    cluster.let_merge(&spec.name).await.map_err(failed)?;
+    cluster
+        .let_merge(&spec.name)
+        .await
+        .map_err(cluster_failed)?;
     let PodOutcome { exit_code, log } = loop {
-        for line in cluster.news(&spec.name, &mut said).await.map_err(failed)? {
+        for line in cluster
+            .news(&spec.name, &mut said)
+            .await
+            .map_err(cluster_failed)?
+        {
             terminal.note(&line);
         }
-        if let Some(ended) = cluster.merged(&spec.name).await.map_err(failed)? {
+        if let Some(ended) = cluster.merged(&spec.name).await.map_err(cluster_failed)? {
             break ended;
         }
         tokio::time::sleep(LOOK).await;

@@ -100,14 +100,15 @@ fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let shown = estimate.filter(|_| figure.unit != Unit::Time);
     Cell {
         key: number(estimate.map(|estimate| estimate.median)),
-        ..Cell::from(figure.words(of)).with_small(shown.as_ref().map(cells::interval))
+        ..Cell::from(figure.words(of))
+            .with_small(shown.as_ref().map(|estimate| estimate.interval()))
     }
 }
 
 /// All rows. Figures of a lock that was not safe are void, and not among them.
 fn rows(run: &Run) -> Table {
     let rows = run.rows.iter().map(|row| {
-        let is_void = cells::is_void(row);
+        let is_void = row.is_void();
         let figures = BENCH.iter().map(|of| match is_void {
             true => Cell::from("void"),
             false => figure(of, row),
@@ -152,7 +153,7 @@ fn rows(run: &Run) -> Table {
 /// The rows that have what a group of figures is about, without columns in which nothing stands.
 fn group(run: &Run, group: &Group) -> Block {
     let rows = run.rows.iter();
-    let rows = rows.filter(|row| !cells::is_void(row) && (group.applies)(row));
+    let rows = rows.filter(|row| !row.is_void() && (group.applies)(row));
     let rows = rows.map(|row| {
         let first = Cell::from(row.lock()).with_small([row.place()]);
         let figures = group.figures.iter().map(|of| figure(of, row));

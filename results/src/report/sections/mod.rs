@@ -103,7 +103,7 @@ fn again(run: &Run) -> Block {
         Block::fold(format!("{name} {}", server.version), vec![config])
     });
     let mut body = vec![
-        Block::Code("sh", cells::again(run)),
+        Block::Code("sh", crate::command_line::again(run)),
         Block::Facts(facts(run)),
     ];
     body.push(Block::only(PAGE, servers.collect()));
@@ -119,7 +119,7 @@ fn facts(run: &Run) -> Vec<Fact> {
         ("Started", meta.started_at.clone()),
         ("Took", length(meta.elapsed_ns)),
         ("Seed", meta.seed.to_string()),
-        ("Machine", cells::machine(environment)),
+        ("Machine", environment.machine()),
         ("Parts", run.parts.iter().join("; ")),
         ("Servers", environment.server_versions()),
         (

@@ -3,10 +3,11 @@
 use super::TextOptions;
 use super::summary::blocks;
 use super::text_layout::finish;
+use crate::compare::RunComparison;
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
-use crate::compare::{Difference, RunComparison};
 use crate::report::cells;
 use crate::report::document::{Block, Cell, Phrase, Row, Table};
+use crate::run::Difference;
 use crate::run::with_origin;
 use crate::units;
 

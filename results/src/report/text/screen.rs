@@ -9,9 +9,10 @@ use super::text_layout::{GREY, aligned, finish, paint, tone_color, warning, wrap
 use super::{TextOptions, headline, summary};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
+use crate::command_line::shell_line;
 use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
 use crate::report::cells::{self, printable};
-use crate::report::{command_line, sections};
+use crate::report::sections;
 use crate::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
 use crate::units::{self, enclosed};
 use crate::verdict::{State, Verdict};
@@ -260,7 +261,7 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
 /// The command that shows the proofs of a scenario.
 fn show(run: &Run, scenario: &str) -> String {
     let words = ["report", &run.run, "--scenario", scenario];
-    command_line(&words.map(str::to_owned))
+    shell_line(&words.map(str::to_owned))
 }
 
 /// `3 times, 504 ms at worst`.
@@ -452,7 +453,7 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
             Some(found) => units::figure(found.median / 1e6),
             None => "-".to_owned(),
         };
-        let void = cells::is_void(row);
+        let void = row.is_void();
         let figures = match void {
             true => ["void", "-", "-", "-", "-", "-"].map(str::to_owned),
             false => [
