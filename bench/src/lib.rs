@@ -23,6 +23,7 @@
 //! | [`subjects`] | the registry of locks under test |
 //! | [`exec`], [`serve`], [`driver_loop`] | the two ends of the subject protocol, and the loop that a driver runs by itself |
 //! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is given each step |
+//! | [`live`] | what is going on at this moment |
 //! | [`consent`] | which servers beyond this machine may be dialled |
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
@@ -39,6 +40,7 @@ pub mod driver_loop;
 pub mod environment;
 pub mod exec;
 mod links;
+pub mod live;
 pub mod load;
 mod monotonic;
 pub mod parts;

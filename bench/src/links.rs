@@ -22,7 +22,7 @@ use crate::consent;
 use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 
 /// What a server without the script says: it did not run, and can be sent in full.
-const NO_SCRIPT: &str = "the server does not have the script";
+pub(crate) const NO_SCRIPT: &str = "the server does not have the script";
 
 /// Why a command has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -71,7 +71,7 @@ pub(crate) fn cmd(words: &[&str]) -> Cmd {
 /// A script, sent by its digest and in full only to a server that does not have it.
 #[derive(Debug)]
 pub(crate) struct Script {
-    digest: String,
+    pub(crate) digest: String,
     source: &'static str,
 }
 

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use bench::exec::ExecSubject;
 use bench::subject::{AcquireEnd, ClientEvent, Connected, ReleaseEnd, Subject};
 use support::{alive, ask, driver, to, until};
 
@@ -27,6 +28,51 @@ async fn broken_off(mode: &str) -> (AcquireEnd, String) {
     let pid = connected.client.pid().unwrap();
     until("the driver has ended", async || !alive(pid)).await;
     (end, how)
+}
+
+/// The kernel ends a driver with the thread that forked it, and a thread of a runtime ends when it has been idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_outlives_the_thread_that_asked_for_it() {
+    let runtime = tokio::runtime::Handle::current();
+    let asking = std::thread::spawn(move || {
+        let connected = runtime.block_on(start("without-acquire"));
+        (connected, nix::unistd::gettid())
+    });
+    let joined = tokio::task::spawn_blocking(|| asking.join().unwrap());
+    let (connected, thread) = joined.await.unwrap();
+    let task = format!("/proc/self/task/{thread}");
+    until("the thread is gone", async || {
+        !std::fs::exists(&task).unwrap()
+    })
+    .await;
+    let asked = ask("a", "t0", Duration::ZERO, None);
+    let end = connected.client.acquire(asked).await;
+    assert!(format!("{end:?}").contains("no acquire here"), "{end:?}");
+}
+
+#[tokio::test]
+async fn the_drivers_of_a_run_share_the_room_for_their_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let loud = "sh -c 'head -c 40000000 /dev/zero | tr \\\\0 x >&2; exit 3'";
+    let loud = ExecSubject::from_command_line(loud).unwrap();
+    let starting = ["c1", "c2"].map(|client| {
+        let mut place = to(NOWHERE);
+        place.log = Some(dir.path().join(format!("{client}.log")));
+        let loud = &loud;
+        async move {
+            loud.connect(&place)
+                .await
+                .err()
+                .expect("it exits")
+                .to_string()
+        }
+    });
+    for said in futures_util::future::join_all(starting).await {
+        assert!(said.contains("exited with code 3"), "{said}");
+    }
+    let logs = std::fs::read_dir(dir.path()).unwrap().flatten();
+    let kept: u64 = logs.map(|log| log.metadata().unwrap().len()).sum();
+    assert!((64 << 20..66 << 20).contains(&kept), "{kept}");
 }
 
 #[tokio::test]

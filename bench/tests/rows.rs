@@ -9,10 +9,11 @@ use std::{
 
 use bench::driver::{BenchPlan, Hooks, run, run_subjects};
 use bench::exec::ExecSubject;
-use bench::subject::SubjectError;
+use bench::subject::{ConnectTo, Connected, Subject, SubjectError};
 use cluster_config::{Data, TopologyKind};
 use results::verdict::State;
-use support::{driver_program, lab_of};
+use support::{PATIENCE, driver_program, lab_of};
+use tokio::sync::Barrier;
 
 fn plan(target: String, subjects: &[&str], workload: &str) -> BenchPlan {
     let mut plan = BenchPlan::new(target);
@@ -187,6 +188,61 @@ async fn a_driver_in_a_process_is_measured_too() {
         "{:?}",
         outcome.warnings
     );
+}
+
+/// The second needs a longer window than the first, and both are measured in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_grows_until_every_lock_of_a_comparison_has_enough_cycles() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let slow = format!("exec:{} slow", driver_program());
+    let mut plan = plan(lab.url(), &["baseline:set-nx-px", &slow], "uncontended");
+    plan.tasks = vec![1];
+    (plan.warmup, plan.duration) = (Duration::ZERO, Duration::from_millis(200));
+    let outcome = run(&plan, &Hooks::default()).await.unwrap();
+    let measured_s = |at: usize| {
+        let row = &outcome.rows[at];
+        row.acquire_ns.n as f64 / row.cycles_per_s.median
+    };
+    let (fast, slow) = (measured_s(0), measured_s(1));
+    assert!(outcome.rows[1].valid, "{:?}", outcome.rows[1].why_invalid);
+    assert!(slow > 1.0, "two rounds of 200 ms have too few: {slow}");
+    assert!((0.75..1.33).contains(&(fast / slow)), "{fast} and {slow}");
+}
+
+/// A driver that says hello only once another one is being started too.
+struct Company(Arc<Barrier>);
+
+#[async_trait::async_trait]
+impl Subject for Company {
+    fn name(&self) -> &'static str {
+        "company"
+    }
+
+    fn about(&self) -> &'static str {
+        "waits for another one of its kind"
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        vec!["plain".to_owned()]
+    }
+
+    async fn connect(&self, _to: &ConnectTo) -> Result<Connected, SubjectError> {
+        self.0.wait().await;
+        Err(SubjectError::unreachable("both have come"))
+    }
+}
+
+#[tokio::test]
+async fn drivers_with_loops_of_their_own_are_started_together() {
+    let mut plan = plan("redis://127.0.0.1:1".into(), &[], "contended");
+    plan.own_loop = true;
+    let both = Arc::new(Barrier::new(2));
+    let company = || Arc::new(Company(both.clone())) as Arc<dyn Subject>;
+    let hooks = Hooks::default();
+    let started = run_subjects(&plan, vec![company(), company()], &hooks);
+    let ended = tokio::time::timeout(PATIENCE, started).await;
+    let error = ended.expect("they met").expect_err("no loop to run");
+    assert!(error.to_string().contains("both have come"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

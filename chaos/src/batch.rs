@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bench::abilities::Abilities;
 use bench::exec::ExecSubject;
+use bench::live::Running;
 use bench::subject::Subject;
 use bench::subjects::Mixed;
 use cluster_config::{Provisioner, provisioner_of};
@@ -159,7 +160,10 @@ pub fn run_each(
         let options = run_options(root.join(&dir), &planned, options)?;
         let plan = planned.plan.clone();
         kept_plan::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
-        let run = async move { run_scenario(&planned.plan, &options).await };
+        let run = async move {
+            let _running = Running::new(&planned.plan.name);
+            run_scenario(&planned.plan, &options).await
+        };
         // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
         Ok(async move {
             let result = tokio::spawn(run).await.unwrap_or_else(|error| {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bench::abilities::Abilities;
-use bench::exec::ExecSubject;
+use bench::exec::{ExecSubject, guard};
 use bench::serve::{ServeError, serve};
 use bench::subject::Subject;
 use tokio::sync::watch;
@@ -21,6 +21,9 @@ use crate::scenario::Scenario;
 
 /// Says to a process of a test program that it is a client.
 const CLIENT: &str = "LOCKLAB_TEST_CLIENT";
+
+/// What it says to the one that ends the clients' processes when the tests' process was killed.
+const GUARD: &str = "guard";
 
 /// Where such a process answers: its standard output is the test runner's.
 const ANSWERS: &str = "/dev/fd/3";
@@ -46,11 +49,16 @@ impl Laboratory {
         client: &str,
         root: impl Into<PathBuf>,
     ) -> Result<Self, RunError> {
-        let variable = format!("{CLIENT}=1");
         let program = this_program()?;
-        let command = ["/usr/bin/env", &variable, "/bin/sh", "-c", AS_CLIENT, "sh"];
         let runner = [&program, client, "--exact", "--nocapture"];
-        let command = command.into_iter().chain(runner).map(str::to_owned);
+        let started_as = |role: &str, shell: &[&str]| {
+            let variable = format!("{CLIENT}={role}");
+            let words = ["/usr/bin/env", &variable].into_iter();
+            let words = words.chain(shell.iter().copied()).chain(runner);
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        guard::install(started_as(GUARD, &[]));
+        let command = started_as("1", &["/bin/sh", "-c", AS_CLIENT, "sh"]).into_iter();
         let in_processes = ExecSubject::for_subject(lock.as_ref(), command.collect());
         Ok(Self {
             lock,
@@ -62,7 +70,7 @@ impl Laboratory {
     /// Runs a scenario with one seed, and judges the lock by what was recorded. [`ScenarioResult::is_lost`] says whether the lock was lost,
     /// the verdicts say by which promise, and a fault without evidence that it took effect leaves them unknown.
     ///
-    /// Servers end with the run, and when this process ends before.
+    /// Servers and clients end with the run, and when this process ends before, however it does.
     ///
     /// # Errors
     /// A scenario that the lock does not fit, servers that are missing, and files that cannot be written.
@@ -93,7 +101,13 @@ impl Laboratory {
 /// # Errors
 /// A harness that breaks the protocol, or a broken pipe.
 pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
-    if std::env::var_os(CLIENT).is_none() {
+    let Some(role) = std::env::var_os(CLIENT) else {
+        return Ok(());
+    };
+    if role == GUARD {
+        // A test runner takes the marks of the clients, its last word, for one more name of a test.
+        let mark = std::env::args().next_back().unwrap_or_default();
+        guard::stand(std::io::stdin(), &mark);
         return Ok(());
     }
     bench::consent::inherit();

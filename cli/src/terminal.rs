@@ -8,7 +8,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use bench::live;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use results::report::text::TextOptions;
 use results::report::{printable_json, printable_lines, printable_message};
 use results::secrets;
@@ -244,17 +245,21 @@ impl Terminal {
             0 => (ProgressBar::new_spinner(), "  {spinner} {msg} {elapsed}"),
             _ => (
                 ProgressBar::new(steps),
-                "  {bar:24} {percent:>3} % of {len}, {elapsed}, {eta} left  {wide_msg}",
+                "  {bar:12} {percent:>3} % of {len}, {elapsed}, {eta} left  {live}{wide_msg}",
             ),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            let live = |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = out.write_str(&self::message(&live::shown()));
+            };
+            bar.set_style(style.with_key("live", live));
         }
         let bar = self.bars.add(bar);
         bar.set_message(self::message(message));
         // Its thread is one that a process may be out of; without it the bar moves with its steps.
         let spare = std::thread::Builder::new().spawn(|| {});
         if spare.is_ok_and(|thread| thread.join().is_ok()) && !self.bars.is_hidden() {
+            live::watch();
             bar.enable_steady_tick(Duration::from_millis(120));
         }
         bar

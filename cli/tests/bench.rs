@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Server, code, locklab, run, stderr, stdout, until};
+use support::{Pty, Server, code, locklab, run, stderr, stdout, until};
 
 /// One short window on a server of the test's own.
 fn bench(server: &Server, args: &[&str]) -> (i32, Value, String) {
@@ -99,6 +99,23 @@ fn several_clients_are_processes_of_their_own() {
 }
 
 #[test]
+fn a_terminal_shows_rate_and_p99_while_it_is_measured() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let mut command = locklab(dir.path());
+    command.args(["bench", "--target", &server.url(), "--duration", "60s"]);
+    command.args(["--subject", "lock-core:plain", "--rounds", "1"]);
+    let pty = Pty::of(&mut command);
+    let mut child = pty.start(&mut command);
+    let mut seen = String::new();
+    until("the bar has a rate and a p99", || {
+        seen += &pty.shown();
+        seen.contains(" grants/s, p99 ") && seen.contains(" left ")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
     let server = Server::start();
     let own = ["--own-loop", "--subject", "lock-core:plain,lock-core:fair"];
@@ -118,6 +135,12 @@ fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
         // What only a history says is absent, and never nought.
         assert!(row["measures"]["passing"].is_null(), "{row}");
     }
+    let (code, _, errors) = bench(&server, &["--kind", "mutex"]);
+    assert_eq!(code, 64, "{errors}");
+    assert!(
+        errors.contains("no lock has the kind `mutex`; there are"),
+        "{errors}"
+    );
     let (code, _, errors) = bench(&server, &["--own-loop", "--workload", "zipf"]);
     assert_eq!(code, 64, "{errors}");
     assert!(errors.contains("contended or chain"), "{errors}");

@@ -74,7 +74,7 @@ fn what_a_driver_says_has_limits() {
     let output = conform("loud");
     let log = fs::read_to_string(dir.path().join("loud/driver.log")).unwrap();
     assert!(
-        log.contains("(the log ends here: it has 64 MB"),
+        log.contains("(the log ends here: those of the run have 64 MB"),
         "{}",
         stderr(&output)
     );

@@ -121,7 +121,7 @@ fn what_a_driver_repeats_is_not_in_a_report_of_conformity() {
         "--target",
         "URL",
         "--patience",
-        "200ms",
+        "2s",
     ];
     let files = ["--junit", "c.xml", "--out", "kept"];
     for driver in [ECHO, FAILING] {

@@ -293,13 +293,14 @@ async fn what_is_given_back_is_given_again_until_the_server_takes_it() {
                     Kind::Plain => "SET",
                     _ => "EVALSHA",
                 };
-                relay.lose(word, Loss::Late(2_000 * MS));
+                relay.lose(word, Loss::Held);
                 let asking = lock.clone();
                 let asking = tokio::spawn(async move { asking.acquire_with(minute()).await });
                 exists("1");
                 server.ok(&harm);
                 asking.abort();
                 asking.await.expect_err("no answer yet");
+                relay.heal();
                 refused();
                 exists("0");
             }

@@ -22,7 +22,7 @@ pub const GRANT: usize = 1 << 10;
 pub const EVENTS: usize = 10_000;
 /// Lines of a history that are kept for the proof of a verdict: a judge keeps none.
 pub const PROOF_LINES: usize = 1_000_000;
-/// A driver's log on the disk.
+/// What all drivers of a run keep on the disk of what they say on standard error.
 pub const LOG: u64 = 64 << 20;
 /// How long a pipe is waited for that nobody writes to yet.
 const WRITER: Duration = Duration::from_secs(5);

@@ -2,7 +2,18 @@
 
 /// `; did you mean …?` if a known word is near enough to be a slip of the hand, else nothing.
 pub fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> String {
-    word(found, known).map_or(String::new(), |word| format!("; did you mean `{word}`?"))
+    nearest_typed(found, known, str::to_owned)
+}
+
+/// As [`nearest`], with the word as it would be typed.
+pub fn nearest_typed<'w>(
+    found: &str,
+    known: impl IntoIterator<Item = &'w str>,
+    typed: impl Fn(&str) -> String,
+) -> String {
+    word(found, known).map_or(String::new(), |word| {
+        format!("; did you mean `{}`?", typed(word))
+    })
 }
 
 /// The nearest known word: one letter in three may differ, and two that changed places are one.

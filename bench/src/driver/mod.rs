@@ -325,7 +325,6 @@ async fn measure(
         .collect();
     let workloads = workloads_of(plan)?;
     check(plan, &subjects, &workloads)?;
-    let mut grown = plan.clone();
     let mut groups = groups(plan, &measured, &workloads);
     let twins = groups.iter().any(|group| group.again.is_some());
     let mut outcome = BenchOutcome {
@@ -371,32 +370,35 @@ async fn measure(
         for (number, group) in groups.iter_mut().enumerate() {
             let mut measured = Vec::new();
             let mut ended = None;
-            for at in order {
+            let mut left = order.iter();
+            while let Some(at) = left.next() {
+                let grown = group.plan(plan);
                 let arm = group.arm(*at);
                 tell(done, arm.title());
                 let servers = watches.get(&*arm.place.target).and_then(Option::as_ref);
-                let made = loop {
-                    let made = match &own {
-                        _ if hooks.cancelled() => Ok(RoundEnd::CutShort("interrupted".into())),
-                        Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
-                        None => {
-                            // The first step is the meeting of all before anything is measured.
-                            let step = 1 + done as u64;
-                            run_round(&grown, arm, (*at, step), round, servers, hooks).await
-                        }
-                    };
-                    match &made {
-                        Ok(RoundEnd::Whole(whole)) if own.is_none() => {
-                            match window_with_enough(&grown, arm, whole.round.cycles) {
-                                Some(longer) => grown.duration = longer,
-                                None => break made,
-                            }
-                        }
-                        _ => break made,
+                let made = match &own {
+                    _ if hooks.cancelled() => Ok(RoundEnd::CutShort("interrupted".into())),
+                    Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
+                    None => {
+                        // The first step is the meeting of all before anything is measured.
+                        let step = 1 + done as u64;
+                        run_round(&grown, arm, (*at, step), round, servers, hooks).await
                     }
                 };
                 match made {
                     Ok(RoundEnd::Whole(mut whole)) => {
+                        if own.is_none()
+                            && round == 0
+                            && let Some(longer) =
+                                window_with_enough(&grown, arm, whole.round.cycles)
+                        {
+                            // What is compared has one window: those before are measured again.
+                            group.window = longer;
+                            done -= measured.len();
+                            measured.clear();
+                            left = order.iter();
+                            continue;
+                        }
                         done += 1;
                         if let Some(record) = &hooks.record {
                             record(&merged::line((round, number, *at), &whole));
@@ -439,7 +441,7 @@ async fn measure(
     outcome.warnings.extend(exec::left_groups());
     tell(done, "done".into());
     for group in &groups {
-        rows::add(&grown, &group.arms, group.dropped, &mut outcome);
+        rows::add(&group.plan(plan), &group.arms, group.dropped, &mut outcome);
         // Of parts the whole is compared.
         if plan.generators == 1 {
             compare::add(plan, &group.arms, group.again.as_ref(), &mut outcome);
@@ -449,7 +451,7 @@ async fn measure(
     Ok(outcome)
 }
 
-/// The window that gives this lock the cycles that a row needs, where it had some in this one and too few; the rounds that follow have it too.
+/// The window that gives this lock the cycles that a row needs, where it had some in this one and too few.
 /// Generators that keep step and loads with a schedule keep their windows.
 fn window_with_enough(plan: &BenchPlan, arm: &Arm, cycles: u64) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(20);
@@ -562,6 +564,7 @@ fn groups(
         Group {
             arms: measured.iter().map(arm).collect(),
             again: twins.then(|| arm(&measured[0])),
+            window: plan.duration,
             dropped: 0,
         }
     };
@@ -575,11 +578,20 @@ struct Group {
     arms: Vec<Arm>,
     /// The first arm once more.
     again: Option<Arm>,
+    /// How long each of its rounds measures.
+    window: Duration,
     /// Rounds that were dropped.
     dropped: u32,
 }
 
 impl Group {
+    fn plan(&self, plan: &BenchPlan) -> BenchPlan {
+        BenchPlan {
+            duration: self.window,
+            ..plan.clone()
+        }
+    }
+
     fn arm(&mut self, at: usize) -> &mut Arm {
         match self.arms.len() {
             n if at < n => &mut self.arms[at],

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
+
 use super::{
     BenchPlan, Group,
     arm::{Arm, RoundEnd, WholeRound, connect_to},
@@ -30,11 +32,16 @@ impl OwnLoops {
         now: impl Fn(String),
     ) -> Result<Self, SubjectError> {
         let share = plan.warmup / u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        // All at once, so that those who never answer have one time together.
+        let connecting = (0..arms).map(|at| {
+            let arm = groups[0].arm(at);
+            let (subject, to) = (arm.subject.clone(), connect_to(plan, arm, 0, 1));
+            async move { subject.connect(&to).await }
+        });
+        let connected = try_join_all(connecting.collect::<Vec<_>>()).await?;
         let mut drivers = Vec::new();
-        for at in 0..arms {
-            let subject = groups[0].arm(at).subject.clone();
-            let to = connect_to(plan, groups[0].arm(at), 0, 1);
-            let client = subject.connect(&to).await?.client;
+        for (at, connected) in connected.into_iter().enumerate() {
+            let (subject, client) = (groups[0].arm(at).subject.clone(), connected.client);
             for group in &mut *groups {
                 let arm = group.arm(at);
                 now(format!("warm-up of {}", arm.title()));

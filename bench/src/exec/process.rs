@@ -1,14 +1,22 @@
 //! A driver's process, which does not outlive the harness.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
     process::Stdio,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
 };
 
 use results::{limits, secrets};
 use tokio::{
     process::{Child, ChildStdin, Command},
+    runtime::Handle,
     sync::oneshot,
 };
 
@@ -28,9 +36,6 @@ pub(super) struct DriverProcess {
 }
 
 /// Starts a driver with its pipes.
-///
-/// The child gets SIGKILL when the *thread* that started it ends, so this must run on a thread that lives as long as the run. A worker of a
-/// runtime ends before it, after `block_in_place` and ten idle seconds, unless `thread_keep_alive` is longer.
 pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess, SubjectError> {
     let (done, logged) = oneshot::channel();
     let stderr = match &to.log {
@@ -40,7 +45,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
                 let _ = std::fs::create_dir_all(dir);
             }
             let log = OpenOptions::new().create(true).append(true).open(path);
-            log.and_then(|log| to_log(log, done))
+            log.and_then(|log| to_log(log, path.parent().unwrap_or(path), done))
                 .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
         }
     };
@@ -70,7 +75,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
             Ok(())
         });
     }
-    let mut child = child.spawn().map_err(|e| {
+    let mut child = spawn(child).map_err(|e| {
         let command = shell_words::join(command);
         usage!("cannot start the driver `{command}`: {e}")
     })?;
@@ -86,14 +91,57 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
     })
 }
 
+type Request = (Command, Handle, mpsc::Sender<io::Result<Child>>);
+
+/// Starts every driver on one thread, which lives as long as this process: the kernel kills a driver when the *thread* that forked it ends,
+/// and a runtime's thread ends after ten idle seconds, or with its runtime.
+fn spawn(command: Command) -> io::Result<Child> {
+    static STARTER: Mutex<Option<mpsc::Sender<Request>>> = Mutex::new(None);
+    let (reply, started) = mpsc::channel();
+    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if starter.is_none() {
+        let (requests, received) = mpsc::channel::<Request>();
+        let thread = std::thread::Builder::new().name("driver-starter".to_owned());
+        thread.spawn(move || {
+            for (mut command, runtime, reply) in received {
+                let _entered = runtime.enter();
+                let _ = reply.send(command.spawn());
+            }
+        })?;
+        *starter = Some(requests);
+    }
+    let ended = || io::Error::other("the thread that starts drivers has ended");
+    let requests = starter.as_ref().ok_or_else(ended)?;
+    let request = (command, Handle::current(), reply);
+    requests.send(request).map_err(|_| ended())?;
+    started.recv().map_err(|_| ended())?
+}
+
 /// The longest piece of a log that is looked through as one.
 const PIECE: u64 = 64 * 1024;
 
-/// Where a driver's standard error goes: to its log as far as that has room, past whatever this process knows as a password.
-fn to_log(mut log: File, done: oneshot::Sender<()>) -> io::Result<Stdio> {
+/// What the drivers of a run may still write: all that keep their logs in one directory share it.
+fn log_room(dir: &Path) -> io::Result<Arc<AtomicU64>> {
+    static ROOMS: Mutex<BTreeMap<PathBuf, Weak<AtomicU64>>> = Mutex::new(BTreeMap::new());
+    let mut rooms = ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    rooms.retain(|_, room| room.strong_count() > 0);
+    if let Some(room) = rooms.get(dir).and_then(Weak::upgrade) {
+        return Ok(room);
+    }
+    let mut room = limits::LOG;
+    for file in std::fs::read_dir(dir)? {
+        room = room.saturating_sub(file?.metadata().map_or(0, |file| file.len()));
+    }
+    let room = Arc::new(AtomicU64::new(room));
+    rooms.insert(dir.to_owned(), Arc::downgrade(&room));
+    Ok(room)
+}
+
+/// Where a driver's standard error goes: to its log as far as its run has room, past whatever this process knows as a password.
+fn to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Result<Stdio> {
     let (reader, writer) = io::pipe()?;
     let mut lines = BufReader::new(reader);
-    let mut room = limits::LOG.saturating_sub(log.metadata()?.len());
+    let room = log_room(dir)?;
     let copy = move || {
         let mut line = Vec::new();
         while lines
@@ -103,14 +151,17 @@ fn to_log(mut log: File, done: oneshot::Sender<()>) -> io::Result<Stdio> {
             .is_ok_and(|length| length > 0)
         {
             // A log that is full or cannot be written is read all the same, so that the driver does not stand still.
-            if room > 0 {
+            let length = line.len() as u64;
+            let before =
+                room.fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(length)));
+            let before = before.unwrap_or_default();
+            if before > 0 {
                 let text = String::from_utf8_lossy(&line);
                 let _ = log.write_all(secrets::hide(&text).as_bytes());
-                room = room.saturating_sub(line.len() as u64);
-                if room == 0 {
+                if before <= length {
                     let _ = writeln!(
                         log,
-                        "(the log ends here: it has {} MB, the limit)",
+                        "(the log ends here: those of the run have {} MB, the limit)",
                         limits::LOG >> 20
                     );
                 }

@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use results::spelling::nearest;
+use results::spelling::nearest_typed;
 
 use crate::subject::SubjectError;
 
@@ -87,9 +87,6 @@ fn near(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> String) -> Strin
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    let name = name.to_string_lossy();
-    match results::spelling::word(&name, names.iter().map(String::as_str)) {
-        Some(meant) => nearest(&typed(meant), [typed(meant).as_str()]),
-        None => String::new(),
-    }
+    let names = names.iter().map(String::as_str);
+    nearest_typed(&name.to_string_lossy(), names, typed)
 }

@@ -16,6 +16,7 @@ use super::{
     gate::Gate,
     load_state::LoadState,
 };
+use crate::live;
 use crate::subject::{AcquireEnd, AcquireRequest, Caller, ReleaseEnd};
 
 /// The two sides between which a downgrade goes.
@@ -203,6 +204,7 @@ impl Task {
                     lease,
                 };
                 self.sink.acquired(self, call, &held);
+                live::granted(called, granted);
                 if self.shared.counts_grants {
                     self.shared.grants.send_modify(|grants| *grants += 1);
                 }
@@ -286,6 +288,7 @@ impl Task {
             lease,
         };
         self.sink.acquired(self, call, &held);
+        live::granted(called, granted);
         self.pause(held.asked.keep).await;
         let sent = Instant::now();
         // The lease counts from there, which is of interest only where it may be over.

@@ -65,6 +65,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         give: ReleaseStep::Nothing,
         ..SET_NX_PX
     },
+    // A server forgets its scripts when it is started again, fails over, or is asked to.
+    Recipe {
+        name: "broken:script-loaded-once",
+        about: "loads the script of its release once, and takes a server that has forgotten it for one that has released",
+        give: ReleaseStep::LoadedOnce,
+        ..SET_NX_PX
+    },
     Recipe {
         name: "broken:extend-says-ok",
         about: "answers an extend with yes and sends nothing: the lease ends all the same",

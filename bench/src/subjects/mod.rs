@@ -14,7 +14,7 @@ mod quorum;
 mod recipe;
 mod steps;
 
-use std::{iter, sync::Arc};
+use std::{collections::BTreeSet, iter, sync::Arc};
 
 pub(crate) use baselines::topologies;
 pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
@@ -29,6 +29,20 @@ use crate::{
 /// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be listed.
 pub fn all() -> Vec<Arc<dyn Subject>> {
     each().collect()
+}
+
+/// Refuses, in words, a kind that no lock here has.
+pub(crate) fn check_kind(kind: &str) -> Result<(), String> {
+    let known: BTreeSet<String> = all().iter().flat_map(|one| one.kinds()).collect();
+    if known.contains(kind) {
+        return Ok(());
+    }
+    let near = spelling::nearest(kind, known.iter().map(String::as_str));
+    let known: Vec<String> = known.into_iter().collect();
+    let known = known.join(", ");
+    Err(format!(
+        "no lock has the kind `{kind}`{near}; there are {known}"
+    ))
 }
 
 /// One after the other: each is made when it is its turn.

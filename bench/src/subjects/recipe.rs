@@ -36,6 +36,8 @@ pub(super) enum ReleaseStep {
     Script,
     /// `DEL`, without a comparison.
     Delete,
+    /// As `CompareAndDelete`; after the first time by the digest alone, and a script that the server does not know any more is taken for done.
+    LoadedOnce,
     /// `GET`, compare here, so long apart, `DEL`.
     GetThenDelete(Duration),
     /// Nothing is sent, and it worked.

@@ -16,7 +16,7 @@ use super::{
     recipe::{AcquireStep, CLAIMED, Extend, Recipe, ReleaseStep, Renewal},
 };
 use crate::{
-    links::{CommandError, Script, cmd},
+    links::{CommandError, NO_SCRIPT, Script, cmd},
     protocol::whole_ms,
     subject::ClientEvent,
 };
@@ -57,6 +57,8 @@ pub(super) struct Steps {
     made: Mutex<BTreeSet<String>>,
     /// A command has failed, in a recipe that renews nothing from then on.
     renewer_ended: AtomicBool,
+    /// The script of the release was loaded, in a recipe that never loads it again.
+    loaded: AtomicBool,
 }
 
 impl Steps {
@@ -69,6 +71,7 @@ impl Steps {
             own,
             made: Mutex::default(),
             renewer_ended: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
         }
     }
 
@@ -228,6 +231,20 @@ impl Steps {
                 let (keys, args) = ([key, &channel], [value, "PUBLISH"]);
                 let freed: Option<i64> = self.own.links.script(&HASH_RELEASE, &keys, &args).await?;
                 freed.unwrap_or(0)
+            }
+            ReleaseStep::LoadedOnce if self.loaded.load(Ordering::Relaxed) => {
+                let by_digest = cmd(&["EVALSHA", &COMPARE_DELETE.digest, "1", key, value]);
+                match self.own.links.query(key, &by_digest).await {
+                    Err(CommandError::Refused(why)) if why == NO_SCRIPT => 1,
+                    answer => answer?,
+                }
+            }
+            ReleaseStep::LoadedOnce => {
+                let (keys, args) = ([key], [value]);
+                let links = &self.own.links;
+                let deleted = links.script(&COMPARE_DELETE, &keys, &args).await?;
+                self.loaded.store(true, Ordering::Relaxed);
+                deleted
             }
             ReleaseStep::Delete => self.own.links.query(key, &delete).await?,
             ReleaseStep::GetThenDelete(gap) => {

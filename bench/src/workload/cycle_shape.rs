@@ -78,6 +78,7 @@ impl CycleShape {
         let fit = self.kinds();
         let foreign = |kind: &str| !offered.is_empty() && !offered.iter().any(|own| own == kind);
         if !wished.is_empty() && foreign(wished) {
+            crate::subjects::check_kind(wished)?;
             return Err(format!(
                 "it has no kind `{wished}`; it has {}",
                 offered.join(", ")

@@ -55,6 +55,11 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
             }
             ("acquire", "ending") => say(json!({"id": id, "perhaps": {}}).to_string())?,
             ("acquire", "silent") => {}
+            ("acquire", "slow") => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                say(json!({"id": id, "ok": {"grant": line}}).to_string())?;
+            }
+            ("release", "slow") => say(json!({"id": id, "ok": {}}).to_string())?,
             ("acquire", "open-busy") => say(json!({"id": id, "busy": {}}).to_string())?,
             ("acquire", "events") => {
                 say(json!({"id": id, "ok": {"grant": "g1", "token": 17, "age_ms": 3_600_000}}).to_string())?;

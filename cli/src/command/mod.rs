@@ -59,7 +59,6 @@ pub(crate) use left_out::simulate;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use crate::args::Command;
 use crate::exit;
@@ -68,10 +67,6 @@ use crate::terminal::Terminal;
 /// Whether the runtime is being made. A thread that it cannot have then, though there was one a moment ago, is a panic of it, behind which it
 /// waits for its other threads without an end.
 pub(crate) static STARTING: AtomicBool = AtomicBool::new(false);
-
-/// A thread of the runtime lives as long as the run. A driver is killed with the thread that started it, and a worker that judged a history
-/// goes to the idle threads, which end after ten seconds.
-const THREADS_LIVE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Does what was asked and gives the exit code.
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -90,7 +85,6 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     STARTING.store(true, Ordering::Relaxed);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .thread_keep_alive(THREADS_LIVE)
         .build()?;
     STARTING.store(false, Ordering::Relaxed);
     let code = runtime.block_on(async {

@@ -138,7 +138,7 @@ fn die_with_us(command: &mut Command) {
 /// A terminal of a command's own, in the foreground of which the command is as a shell would start it.
 pub struct Pty {
     master: OwnedFd,
-    _slave: OwnedFd,
+    slave: OwnedFd,
 }
 
 impl Pty {
@@ -157,8 +157,22 @@ impl Pty {
         }
         Pty {
             master: pty.master,
-            _slave: pty.slave,
+            slave: pty.slave,
         }
+    }
+
+    /// Starts the command with its standard error on this terminal.
+    pub fn start(&self, command: &mut Command) -> Child {
+        let slave = self.slave.try_clone().expect("a descriptor to spare");
+        command.stdout(Stdio::null()).stderr(slave);
+        command.spawn().expect("it starts")
+    }
+
+    /// What it shows since the last call; waits until there is something.
+    pub fn shown(&self) -> String {
+        let mut bytes = [0; 4096];
+        let read = nix::unistd::read(&self.master, &mut bytes).expect("a terminal");
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 
     pub fn type_in(&self, keys: &[u8]) {

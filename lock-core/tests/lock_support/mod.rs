@@ -41,6 +41,8 @@ pub enum Loss {
     Reset,
     /// It is delivered so much later, and what is behind it waits.
     Late(Duration),
+    /// It is delivered when the relay is healed, and what is behind it waits.
+    Held,
     /// The connection is closed to the client, and the command reaches the server only when the relay is healed.
     Stranded,
 }
@@ -62,6 +64,8 @@ struct Plan {
     held_below: watch::Sender<u64>,
     /// Tells that the relay was healed.
     healed: watch::Sender<()>,
+    /// Whether an answer is to be held.
+    holds: watch::Sender<bool>,
     /// Every answer comes so much later.
     delay_us: AtomicU64,
 }
@@ -83,6 +87,7 @@ impl Relay {
             connections: AtomicU64::new(0),
             held_below: watch::Sender::new(0),
             healed: watch::Sender::new(()),
+            holds: watch::Sender::new(false),
             delay_us: AtomicU64::new(0),
         });
         let accepting = tokio::spawn({
@@ -120,6 +125,7 @@ impl Relay {
 
     /// The answer to the next command with this word is lost; the command itself is delivered.
     pub fn lose(&self, word: &'static str, how: Loss) {
+        self.plan.holds.send_replace(how == Loss::Held);
         *self.plan.next.lock().expect("no panic") = Some((word, how));
     }
 
@@ -153,6 +159,7 @@ impl Relay {
     pub fn heal(&self) {
         self.plan.held_below.send_replace(0);
         self.plan.healed.send_replace(());
+        self.plan.holds.send_replace(false);
     }
 }
 
@@ -229,6 +236,11 @@ async fn answers(way: Arc<Way>, mut from: OwnedReadHalf, to: OwnedWriteHalf) {
             Some(Loss::Late(by)) => {
                 way.loss.lock().expect("no panic").take();
                 tokio::time::sleep(by).await;
+            }
+            Some(Loss::Held) => {
+                way.loss.lock().expect("no panic").take();
+                let mut holds = way.plan.holds.subscribe();
+                let _ = holds.wait_for(|held| !held).await;
             }
         }
         let delay_us = way.plan.delay_us.load(Ordering::SeqCst);
