@@ -453,7 +453,7 @@ fn met_nothing(
     JudgedRun {
         outcome: AuditOutcome::NotApplicable,
         why: format!(
-            "{names} met nothing that this lock does {over}, and took effect on {twin} in the same run"
+            "{names} affected no command of this lock {over}, but did affect {twin} in the same run"
         ),
         ..alone
     }

@@ -145,7 +145,7 @@ pub(crate) enum Command {
     /// Judge the history of a run, or one from elsewhere, again
     #[command(hide = true)]
     Check(command::check::Options),
-    /// Print how this machine's clock stands to a server's, as lines of a history that is recorded in parts
+    /// Compare this machine's clock with a server's, and print the difference as lines of a history
     #[command(hide = true)]
     Clock(command::clock::Options),
     /// Run the same plan again and count how many of the repeats convict; with --shrink find the smallest plan that still does

@@ -80,3 +80,17 @@ fn what_a_driver_says_has_limits() {
     );
     assert!(log.len() < 70_000_000, "{}", log.len());
 }
+
+#[test]
+fn a_history_that_memory_cannot_hold_is_refused_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = fs::File::create(dir.path().join("large.jsonl")).unwrap();
+    large.set_len(1 << 42).unwrap();
+    let output = run(dir.path(), &["check", "large.jsonl"]);
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("MB of memory"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -233,7 +233,7 @@ figures! { OF_ROWS of BenchRow;
         |row| passing(row)?.inversions;
     IDLE: "idle" "idle", "idle" Share LESS, "Share of the time in which the lock was free although a task waited", |row| passing(row)?.idle;
     WASTED: "wasted_commands_per_grant" "wasted", "wasted" Number LESS,
-        "Commands per grant beyond the one that takes and the one that gives back", |row| passing(row)?.wasted_commands_per_grant;
+        "Commands per grant, without the acquire that succeeded and the release", |row| passing(row)?.wasted_commands_per_grant;
     LOST_RENEWALS: "lost" "lost_renewals", "lost" Number LESS, "Locks that the library said it had lost although nobody took them",
         |row| renewal(row)?.lost;
     ACHIEVED: "achieved_per_s" "achieved", "achieved/s" Rate MORE, "Cycles per second that were completed",
@@ -328,7 +328,7 @@ figures! { OF_FAULTS of FaultSpan;
         |fault| fault.recovery?.last_grant_before_ns;
     GRANT_AFTER: "first_grant_after_ns" "", "first after" Time LESS, "From the fault to the first grant after it",
         |fault| fault.first_grant_after_ns;
-    WINDOW: "window_ns" "", "window" Time LESS, "From the fault to its heal or the next grant", |fault| fault.recovery?.window_ns;
+    WINDOW: "window_ns" "", "window" Time LESS, "From the fault to its end or the next grant", |fault| fault.recovery?.window_ns;
     ERRORS: "error_share" "", "errors" Share LESS, "Operations in the window that failed or whose end is unknown", |fault| fault.recovery?.error_share;
     HANGS: "hang_share" "", "hangs" Share LESS, "Operations in the window without an answer a second after their wait", |fault| fault.recovery?.hang_share;
     HOLDER_KNEW: "holder_knew_ns" "", "holder knew" Time LESS, "From the fault until a holder was notified of its loss",

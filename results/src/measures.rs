@@ -104,7 +104,7 @@ pub struct HandoffMeasures {
     pub notified_ns: Option<Quantiles>,
     /// Commands that clients sent per hand-off to another task.
     pub commands_per_handoff: Option<f64>,
-    /// Commands per grant beyond the one that takes and the one that gives back: tries that did not succeed, and the price of waiting.
+    /// Commands per grant, without the acquire that succeeded and the release: tries that did not succeed, and the price of waiting.
     pub wasted_commands_per_grant: Option<f64>,
     /// Server CPU per hand-off to another task, microseconds.
     pub server_cpu_us_per_handoff: Option<f64>,

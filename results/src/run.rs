@@ -9,6 +9,7 @@ use std::fmt;
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
+use crate::answer;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
 use crate::measures::{Measures, Sweep, lock};
 use crate::open_loop::OpenLoop;
@@ -630,7 +631,7 @@ impl Outcome {
     /// The words for it.
     pub fn words(self) -> &'static str {
         match self {
-            Self::None => "nothing expected",
+            Self::None => "no expectation",
             Self::AsExpected => "as expected",
             Self::Unknown => "unknown",
             Self::NotAsExpected => "not as expected",
@@ -718,10 +719,11 @@ impl BenchRow {
         self.measures.load.added_rtt_ns.filter(|ns| *ns > 0)
     }
 
-    /// `single`, and through a proxy `single +3 ms`.
+    /// `single`, what grants wait for, as in `cluster, wait:all`, and through a proxy `single +3 ms`.
     pub(crate) fn site(&self) -> String {
         let added = self.added_rtt_ns().map(units::duration);
-        self.topology.clone() + &enclosed(" +", &added.unwrap_or_default(), "")
+        let waits_for = enclosed(", ", answer::bare(&self.measures.load.durability), "");
+        self.topology.clone() + &waits_for + &enclosed(" +", &added.unwrap_or_default(), "")
     }
 
     /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were put together.

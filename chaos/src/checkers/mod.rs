@@ -72,7 +72,7 @@ pub const CHECKERS: &[Checker] = &[
     },
     Checker {
         name: "confirmed",
-        about: "The servers confirmed two holds at one time: they lost state.",
+        about: "The servers had granted the lock to two clients at once: they had forgotten the first grant.",
         run: confirmed::check,
     },
     Checker {

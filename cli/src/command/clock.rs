@@ -1,4 +1,4 @@
-//! `locklab clock`: how this machine's clock stands to a server's, as lines of a history that is recorded in parts.
+//! `locklab clock`: the difference between this machine's clock and a server's, as lines of a history that several machines record.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
 
+use std::time::Duration;
+
 use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
 use clap::Args;
@@ -156,6 +158,8 @@ fn plan(deployment: &Deployment, keeper: &Keeper) -> (BenchPlan, Placement) {
     let (url, topology) = (deployment.url(), kind.to_string());
     let mut plan = short_plan(&url, &topology, &[subject.to_owned()], keeper);
     plan.durability = durability.to_owned();
+    // Three windows of each of two workloads: five seconds for each.
+    plan.duration = Duration::from_millis(850);
     let place = Placement {
         target: url,
         topology,

@@ -64,7 +64,7 @@ pub(crate) fn expected(scenario: &ScenarioResult) -> String {
     words.format(", ").to_string()
 }
 
-/// `✓ as expected`, `✗ not as expected`, `? unknown`, `· nothing expected`.
+/// `✓ as expected`, `✗ not as expected`, `? unknown`, `· no expectation`.
 pub(crate) fn outcome(outcome: Outcome) -> String {
     format!("{} {}", outcome.glyph(), outcome.words())
 }

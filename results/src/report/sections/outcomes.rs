@@ -365,7 +365,7 @@ mod tests {
         let cells = row.cells.iter().map(|cell| cell.words[0].text.as_str());
         let wanted = [
             "a",
-            "· nothing expected",
+            "· no expectation",
             "✗ not as expected, 1 of 2 as expected",
         ];
         assert_eq!(cells.collect_vec(), wanted);

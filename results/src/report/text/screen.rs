@@ -592,6 +592,14 @@ mod tests {
         screen(run, options, &more)
     }
 
+    #[test]
+    fn a_row_names_what_its_grants_wait_for() {
+        let mut waiting = row("lock-core:reentrant", "sentinel", around(4249.0, 0.05));
+        waiting.measures.load.durability = "wait:all".to_owned();
+        let run = crate::samples::run("runs/x", vec![waiting], Vec::new());
+        says(&shown(&run, 140), &["sentinel, wait:all"]);
+    }
+
     fn quickstart() -> Run {
         let mut kept = scenario("crash-aof", "single", State::Clean);
         kept.without_grant_ns = Some(3_600_000_000);

@@ -91,7 +91,9 @@ impl Trial<'_> {
         }
         self.release_of(A, &grant).await?;
         if !self.lists("lost") {
-            return Ok("not before its time; the feature lost is not listed".to_owned());
+            return Ok(
+                "no `lost` came too early; its hello does not list the feature `lost`".to_owned(),
+            );
         }
         // A lease that does not end is another step's finding.
         let Ok(LapsedLease { first, next, .. }) = self.lapsed().await else {
