@@ -4,7 +4,7 @@
 mod support;
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 
@@ -303,7 +303,12 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
     let nodes = [second, third].map(|port| format!("could not connect to 127.0.0.1:{port}: "));
     let no_cluster = format!("redis-cluster://127.0.0.1:{port}");
     let cases: &[(i32, &str, &[&str], &[&str])] = &[
-        (69, &masters, &["a"], &[&nodes[0], &nodes[1]]),
+        (
+            69,
+            &masters,
+            &["a", "--connect-timeout", "0"],
+            &[&nodes[0], &nodes[1]],
+        ),
         (
             69,
             &no_cluster,
@@ -402,13 +407,13 @@ fn exit_codes_of_signals_and_missing_commands_are_the_shells() {
 fn no_server_is_69_and_a_bad_url_is_64() {
     let dir = tempfile::tempdir().unwrap();
     let nobody = format!("redis://127.0.0.1:{}", support::free_port());
-    let output = run(dir.path(), &["lock", &nobody, "orders", "--", "true"]);
-    assert_eq!(code(&output), 69, "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("127.0.0.1"),
-        "says which: {}",
-        stderr(&output)
-    );
+    for bound in [["--connect-timeout", "300ms"], ["--wait", "300ms"]] {
+        let args = [&["lock", &nobody, "orders"], &bound[..], &["--", "true"]].concat();
+        let output = run(dir.path(), &args);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 69, "{said}");
+        assert!(said.contains("127.0.0.1"), "says which: {said}");
+    }
     for bad in ["http://127.0.0.1", "redis://127.0.0.1:99999", "orders"] {
         let output = run(dir.path(), &["lock", bad, "orders", "--", "true"]);
         assert_eq!(code(&output), 64, "{bad}: {}", stderr(&output));
@@ -418,6 +423,27 @@ fn no_server_is_69_and_a_bad_url_is_64() {
         &["lock", &nobody, "orders", "--wait", "soon", "--", "true"],
     );
     assert_eq!(code(&output), 64);
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for_and_that_is_said_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = support::free_port();
+    let url = format!("redis://127.0.0.1:{port}");
+    let mut child = locklab(dir.path())
+        .args(["lock", &url, "orders", "--", "sh", "-c", "exit 5"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert!(said.contains("waiting for it"), "{said}");
+    let _server = Server::start_at(port, &[]);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("waiting for it"), "{rest}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
-    Wait,
+    Target, Wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
@@ -24,6 +24,8 @@ use crate::terminal::Terminal;
 
 /// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica comes back no sooner.
 const THIN_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before the next attempt to connect.
+const ABSENCE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
 #[derive(Debug, Args)]
@@ -39,6 +41,9 @@ pub(crate) struct Options {
     /// Longest wait for the lock [default: no limit]
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     wait: Option<Duration>,
+    /// Longest wait for a server that is not there yet [default: that for the lock]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    connect_timeout: Option<Duration>,
     /// A lease that is not renewed [default: renewed while the command runs]
     #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
     lease: Option<Duration>,
@@ -81,15 +86,22 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let target = crate::args::target(&target)?;
     let kind = kind_of(options.kind, &target)?;
     let mut signals = Signals::listen()?;
-    let durable = ClientOptions::default().durability(options.durability);
+    let begun = Instant::now();
     let client = tokio::select! {
-        client = Client::connect(&target, durable) => client.map_err(crate::args::unconnected)?,
+        client = connect(&target, &options, begun, terminal) => client.map_err(crate::args::unconnected)?,
         _ = signals.next() => return Err(exit::interrupted("interrupted while connecting")),
     };
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }
-    let code = hold_and_run(&options, (&client, kind, name), &mut signals, terminal).await;
+    let code = hold_and_run(
+        &options,
+        (&client, kind, name),
+        begun,
+        &mut signals,
+        terminal,
+    )
+    .await;
     client.close().await;
     code
 }
@@ -114,12 +126,13 @@ fn target_and_name(options: &Options) -> anyhow::Result<(String, &str)> {
 async fn hold_and_run(
     options: &Options,
     (client, kind, name): (&Client, Kind, &str),
+    begun: Instant,
     signals: &mut Signals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, name).map_err(exit::usage)?;
     let acquired = tokio::select! {
-        acquired = acquire(&lock, options, terminal) => acquired,
+        acquired = acquire(&lock, options, begun, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
     };
     for concern in client.concerns() {
@@ -181,10 +194,53 @@ async fn hold_and_run(
     }
 }
 
+/// Connects, and waits for a server that is not there yet, which is said once.
+async fn connect(
+    target: &Target,
+    options: &Options,
+    begun: Instant,
+    terminal: &Terminal,
+) -> Result<Client, LockError> {
+    let mut settings = ClientOptions::default().durability(options.durability);
+    let bound = options.connect_timeout.or(options.wait);
+    if let Some(timeout) = options.connect_timeout {
+        let shortest = Duration::from_millis(1);
+        settings.connect_timeout = settings.connect_timeout.min(timeout.max(shortest));
+    }
+    let mut is_said = false;
+    loop {
+        let error = match Client::connect(target, settings.clone()).await {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        let is_over = bound.is_some_and(|bound| begun.elapsed() + ABSENCE_PAUSE >= bound);
+        if is_over || !may_come(&error) {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut is_said, true) {
+            terminal.note(&format!("locklab: {error}; waiting for it"));
+        }
+        tokio::time::sleep(ABSENCE_PAUSE).await;
+    }
+}
+
+/// Whether a server may be there later, or be ready. One that answers with another error, or whose certificate is not trusted, is there.
+fn may_come(error: &LockError) -> bool {
+    let is_ready_later = match error.server_code() {
+        Some(code) => ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN"].contains(&code),
+        None => !error.to_string().contains("TLS:"),
+    };
+    error.kind() == ErrorKind::Failed && is_ready_later
+}
+
 /// Tries for the lock until the wait is over, also where it was granted but too few replicas had it.
-async fn acquire(lock: &Lock, options: &Options, terminal: &Terminal) -> Result<Guard, LockError> {
+async fn acquire(
+    lock: &Lock,
+    options: &Options,
+    begun: Instant,
+    terminal: &Terminal,
+) -> Result<Guard, LockError> {
     let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
-    let begun = Instant::now();
     let left = || {
         options
             .wait

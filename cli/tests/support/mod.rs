@@ -61,8 +61,11 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_at(free_port(), arguments)
+    }
+
+    pub fn start_at(port: u16, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let port = free_port();
         let mut command = Command::new("redis-server");
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--port"])

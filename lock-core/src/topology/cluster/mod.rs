@@ -57,7 +57,7 @@ impl Cluster {
         while timeout_at(deadline, state.refresh()).await.is_err() || state.masters().is_empty() {
             let why = state.unreached();
             if Instant::now() >= deadline || !is_passing(why.code.as_deref()) {
-                return Err(NodeError { code: None, ..why });
+                return Err(why);
             }
         }
         let way = match way {
