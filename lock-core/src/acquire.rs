@@ -591,6 +591,7 @@ impl Search {
         let poll = poll_bound.mul_f64(rand::random_range(0.75..=1.0));
         let pace = self.hold.lock.form.pace(self.looks);
         let poll = pace.map_or(poll, |pace| pace.min(poll));
+        let poll = self.stands_back_for().map_or(poll, |left| poll.min(left));
         match &self.last {
             // The server rounds what is left down, so a moment is added.
             LastAttempt::Taken { left: Some(left) } => {
@@ -604,6 +605,15 @@ impl Search {
             LastAttempt::TooLate => backoff(1),
             LastAttempt::Trouble(_) => backoff(self.failures).min(poll),
         }
+    }
+
+    /// For how long a reader who waits still lets writers go first. Who looks only with the next poll stands
+    /// behind writers that have long given up.
+    fn stands_back_for(&self) -> Option<Duration> {
+        let first = self.hold.client().options.writers_first()?;
+        let left = first.checked_sub(self.hold.waited())?;
+        let is_reader = self.hold.lock.form.opens();
+        is_reader.then(|| left + Duration::from_millis(1))
     }
 
     /// The error after the last look.

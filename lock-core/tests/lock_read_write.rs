@@ -363,6 +363,34 @@ async fn only_who_writes_may_read_under_it() {
     reading.release().await.expect("held");
 }
 
+/// Writers that have given up keep readers out of a free lock for one and a half poll bounds, and not until the poll after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_looks_when_it_has_stood_back_for_long_enough() {
+    let server = Server::start(&[]);
+    let poll = Duration::from_secs(2);
+    let client = client(&server, ClientOptions::default().poll_bound(poll)).await;
+    let names: Vec<_> = (0..12).map(|number| format!("n{number}")).collect();
+    let reads = names.iter().map(|name| {
+        // As of a stream of writers, each of which looks once.
+        let writers = format!("locklab_writers_latch:{{{name}}}");
+        server.ok(&["ZADD", &writers, "9999999999999", "c:1"]);
+        let read = client.lock(Kind::Read, name).expect("a good name");
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let guard = read.acquire_with(minute()).await.expect("nobody writes");
+            let waited = began.elapsed();
+            guard.release().await.expect("held");
+            waited
+        })
+    });
+    let reads: Vec<_> = reads.collect();
+    for waited in reads {
+        let waited = waited.await.expect("no panic");
+        let most = poll * 3 / 2 + poll / 4;
+        assert!(waited < most, "{waited:?} with a poll bound of {poll:?}");
+    }
+}
+
 /// With the preference a writer gets in between readers that never let the lock go; without it they are shared for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_come_first_unless_that_is_refused() {
