@@ -7,6 +7,7 @@ use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
 use crate::compare::{rounds_suffice, row_load};
+use crate::measures::bare;
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
@@ -150,11 +151,6 @@ impl BenchRow {
         (&result.subject, &result.topology) == (&self.subject, &self.topology)
             && waits_for == bare(&self.measures.load.durability)
     }
-}
-
-/// A durability, where grants wait for any.
-pub(crate) fn bare(durability: &str) -> &str {
-    if durability == "none" { "" } else { durability }
 }
 
 /// The first line of every report: it answers, and every word of it is derived from the run.

@@ -8,6 +8,11 @@ use crate::intervals::Intervals;
 use crate::run::Quantiles;
 use crate::units::enclosed;
 
+/// A durability, where grants wait for any.
+pub(crate) fn bare(durability: &str) -> &str {
+    if durability == "none" { "" } else { durability }
+}
+
 /// How a row was loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct LoadShape {

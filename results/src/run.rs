@@ -9,9 +9,8 @@ use std::fmt;
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-use crate::answer;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
-use crate::measures::{Measures, Sweep, lock};
+use crate::measures::{Measures, Sweep, bare, lock};
 use crate::open_loop::OpenLoop;
 use crate::over_time::OverTime;
 use crate::spelling::nearest;
@@ -722,7 +721,7 @@ impl BenchRow {
     /// `single`, what grants wait for, as in `cluster, wait:all`, and through a proxy `single +3 ms`.
     pub(crate) fn site(&self) -> String {
         let added = self.added_rtt_ns().map(units::duration);
-        let waits_for = enclosed(", ", answer::bare(&self.measures.load.durability), "");
+        let waits_for = enclosed(", ", bare(&self.measures.load.durability), "");
         self.topology.clone() + &waits_for + &enclosed(" +", &added.unwrap_or_default(), "")
     }
 

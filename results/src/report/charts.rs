@@ -3,8 +3,8 @@
 use itertools::Itertools;
 
 use super::Fault;
-use crate::answer::{bare, may_be_quoted};
-use crate::measures::Sweep;
+use crate::answer::may_be_quoted;
+use crate::measures::{Sweep, bare};
 use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
 use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, TimeAxis};
 use crate::timeline::{FaultBar, Span};

@@ -8,7 +8,8 @@ use itertools::Itertools;
 
 use super::scenario::{came_out, id};
 use super::{Block, PAGE, PLAIN, not_applicable};
-use crate::answer::{ExclusionOutcome, Tone, bare};
+use crate::answer::{ExclusionOutcome, Tone};
+use crate::measures::bare;
 use crate::report::cells;
 use crate::report::document::{Cell, Form, Phrase, Row, Table};
 use crate::report::fault_words::fault_words;

@@ -11,6 +11,7 @@ use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
 use crate::command_line::shell_line;
 use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
+use crate::measures::bare;
 use crate::report::cells::{self, printable};
 use crate::report::sections;
 use crate::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
@@ -242,7 +243,7 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
         (Tone::Kept, _) => without(worst.without_grant_ns) + &of,
         _ => worst.said() + &of,
     };
-    let durability = enclosed(", ", answer::bare(&worst.durability), "");
+    let durability = enclosed(", ", bare(&worst.durability), "");
     // Which server it was matters where there are several.
     let servers = run.scenarios.iter().map(|one| &one.server).all_equal();
     let server = if servers { "" } else { &worst.server };
