@@ -61,3 +61,33 @@ fn a_lock_of_ones_own_that_was_lost_is_1_whatever_its_file_expects() {
     let junit = std::fs::read_to_string(dir.path().join("x.xml")).unwrap();
     assert!(junit.contains("failures=\"0\""), "{junit}");
 }
+
+/// Takes turns of a lock that is kept and one that is not, in the same directory.
+#[test]
+fn runs_are_listed_the_worst_first_and_a_run_says_what_changed_since_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let scenario = "name = \"turn\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"exec:sh lock.sh\"\n\
+        [load]\nclients = 3\nduration = \"1s\"\n[expect]\ncontract = \"clean\"\n";
+    std::fs::write(dir.join("turn.toml"), scenario).unwrap();
+    let turn = |subject: &str| {
+        let driver = format!("exec {} driver {subject}\n", env!("CARGO_BIN_EXE_locklab"));
+        std::fs::write(dir.join("lock.sh"), driver).unwrap();
+        stdout(&run(dir, &["chaos", "turn.toml"]))
+    };
+    let first = turn("lock-core:plain");
+    assert!(!first.contains(" -> "), "{first}");
+    let lost = turn("broken:steal");
+    assert!(lost.contains("contract: clean -> violated"), "{lost}");
+    let third = turn("lock-core:plain");
+    assert!(third.contains("contract: violated -> clean"), "{third}");
+
+    let latest = std::fs::read_link(dir.join("runs/latest")).unwrap();
+    let page = std::fs::read_to_string(dir.join("runs/index.html")).unwrap();
+    let rows: Vec<&str> = page.split("<tr>").skip(1).collect();
+    assert_eq!(rows.len(), 3, "{page}");
+    assert!(rows[0].contains("class=\"lost\""), "{page}");
+    // Of two that were kept the newest is first, to which the link leads.
+    let newest = latest.file_name().unwrap().to_str().unwrap();
+    assert!(rows[1].contains(newest), "{newest}: {page}");
+}

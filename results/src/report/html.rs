@@ -83,8 +83,11 @@ fn tone_class(tone: &Tone) -> &'static str {
     }
 }
 
-/// A heading as the beginning of a line: in capitals but for `p99` and its sisters.
+/// A heading as the beginning of a line: in capitals but for `p99` and its sisters, and for the name of a lock.
 fn capital(name: &str) -> String {
+    if name.contains(':') {
+        return name.to_owned();
+    }
     let mut letters = name.chars();
     match letters.next() {
         Some('p') if letters.as_str().starts_with(|c: char| c.is_ascii_digit()) => name.to_owned(),

@@ -151,6 +151,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_kind_of_a_part_has_its_place_in_the_order() {
+        let places = [
+            (
+                "<!--part ",
+                "-->",
+                include_str!("../../../templates/blocks.html"),
+            ),
+            (
+                "<!--part ",
+                "-->",
+                include_str!("../../../templates/page.html"),
+            ),
+            ("Block::part(\"", "\"", include_str!("../sections/audit.rs")),
+            ("Block::part(\"", "\"", include_str!("../sections/bench.rs")),
+            (
+                "format!(\"",
+                " {}\"",
+                include_str!("../sections/scenario.rs"),
+            ),
+        ];
+        let mut found = BTreeSet::new();
+        for (begin, end, text) in places {
+            let kinds = text.split(begin).skip(1);
+            let kinds = kinds.filter_map(|rest| rest.split_once(end));
+            let kinds = kinds.map(|(kind, _)| kind);
+            found.extend(kinds.filter(|kind| kind.len() < 20 && !kind.contains(['{', '"'])));
+        }
+        assert!(found.len() >= 8, "{found:?}");
+        for kind in found {
+            let known = |(name, _): &(&str, &str)| {
+                *name == kind
+                    || *name == format!("{kind} clean")
+                    || *name == format!("{kind} surprising")
+            };
+            assert!(ORDER.iter().any(known), "{kind}");
+        }
+    }
+
+    #[test]
     fn what_is_missed_least_goes_first_and_links_lead_to_what_is_left() {
         let long = "x".repeat(LARGEST / 2);
         let page = format!(
