@@ -427,7 +427,7 @@ async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
     let request = |wait| ask(&lock, "", wait, LONG);
     let grant = held(a.client.as_ref(), request(PATIENCE)).await;
     assert_eq!(a.client.release(&grant).await, ReleaseEnd::Ok);
-    let cut = lab.apply(&links, &LinkFault::Cut).await.unwrap();
+    let cut = lab.apply(&links, &LinkFault::Cut).unwrap();
     let grant = held(a.client.as_ref(), request(PATIENCE)).await;
     drop(cut);
     let b = connect("etcd:lock", &lab.url()).await;

@@ -2,7 +2,6 @@
 //!
 //! One scenario that is judged is a batch of one. What is done with the outcomes, which arrive as the runs end, is up to the caller.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,8 +108,6 @@ pub struct BatchOptions {
     pub jobs: usize,
     /// Somebody's own servers; `None`: each run starts its own.
     pub external: Option<Arc<dyn Provisioner>>,
-    /// The API of the Toxiproxy server that harms links; `None`: the embedded proxies do.
-    pub toxiproxy: Option<SocketAddr>,
     /// Who carries faults out besides the harness.
     pub engine: Option<Arc<dyn Engine>>,
     /// A history of more bytes is kept compressed.
@@ -125,7 +122,6 @@ impl BatchOptions {
         Self {
             jobs,
             external: None,
-            toxiproxy: None,
             engine: None,
             plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
             cancel,
@@ -196,7 +192,6 @@ pub(crate) fn run_options(
             .map_err(|error| RunError::Missing(error.to_string()))?,
     };
     Ok(RunOptions {
-        toxiproxy: options.toxiproxy,
         engine: options.engine.clone(),
         cancel: options.cancel.clone(),
         plain_history_max_bytes: options.plain_history_max_bytes,

@@ -38,7 +38,7 @@
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
 //! | [`plan`], [`kept_plan`], [`partition`] | what is decided, what was kept of it, and which parts make it |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
-//! | [`hooks`], [`external`], [`toxiproxy`] | the same on somebody else's servers, and through somebody else's proxy |
+//! | [`hooks`], [`external`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`proof`] | the judge, and what it shows |
@@ -74,5 +74,4 @@ pub mod shim;
 pub mod shrink;
 pub mod shrink_search;
 pub mod soak;
-pub mod toxiproxy;
 mod tracker;

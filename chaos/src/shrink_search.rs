@@ -22,8 +22,6 @@ pub struct SmallestPlanSearch {
     pub dir: PathBuf,
     /// The verdict that must go on being violated.
     pub class: String,
-    /// A plan convicts if one of so many runs of it does.
-    pub reruns: u32,
     /// True ends the search with what was found.
     pub cancel: watch::Receiver<bool>,
 }
@@ -64,28 +62,20 @@ impl SmallestPlanSearch {
         Ok(Some(shrinker))
     }
 
-    /// Whether one of the reruns of a plan violates the class.
+    /// Whether a run of a plan violates the class.
     async fn convicts(&self, plan: &Plan) -> Result<bool, RunError> {
         let dir = self.dir.join("run");
-        for _ in 0..self.reruns {
-            // What an earlier run left, as when its disk was busy: a history is never added to.
-            let _ = std::fs::remove_dir_all(&dir);
-            let planned = PlannedRun::of_plan(plan.clone())?;
-            let options = BatchOptions::new(1, self.cancel.clone());
-            let options = run_options(dir.clone(), &planned, &options)?;
-            let run = run_scenario(plan, &options).await;
-            // A long search must not fill the disk.
-            let _ = std::fs::remove_dir_all(&dir);
-            let run = run.map_err(|error| error.of_plan(plan))?;
-            let verdict = run.result.verdicts.get(&self.class);
-            if verdict.is_some_and(|verdict| verdict.state == State::Violated) {
-                return Ok(true);
-            }
-            if *self.cancel.borrow() {
-                return Ok(false);
-            }
-        }
-        Ok(false)
+        // What an earlier run left, as when its disk was busy: a history is never added to.
+        let _ = std::fs::remove_dir_all(&dir);
+        let planned = PlannedRun::of_plan(plan.clone())?;
+        let options = BatchOptions::new(1, self.cancel.clone());
+        let options = run_options(dir.clone(), &planned, &options)?;
+        let run = run_scenario(plan, &options).await;
+        // A long search must not fill the disk.
+        let _ = std::fs::remove_dir_all(&dir);
+        let run = run.map_err(|error| error.of_plan(plan))?;
+        let verdict = run.result.verdicts.get(&self.class);
+        Ok(verdict.is_some_and(|verdict| verdict.state == State::Violated))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::baseline;
@@ -11,9 +10,8 @@ use crate::probe::{self, Prober};
 use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::Start;
 use crate::proxy::Proxies;
-use crate::relay::Relay;
 use crate::{
-    ClusterError, Data, LinkFault, LinkFaultGuard, LinkTable, Node, Party, Role, Secret, Server,
+    ClusterError, Data, LinkFault, LinkGuard, LinkTable, Node, Party, Role, Secret, Server,
     Topology, node_commands, registry,
 };
 
@@ -237,8 +235,7 @@ impl Deployment {
         }
     }
 
-    /// The links as the embedded proxies see them; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct). A
-    /// fault that is applied here is the embedded proxies' work, also where a Toxiproxy server stands behind them.
+    /// The links as the embedded proxies see them; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct).
     pub fn links(&self) -> Result<&LinkTable, ClusterError> {
         match &self.proxies {
             Some(proxies) => Ok(&proxies.table),
@@ -248,33 +245,19 @@ impl Deployment {
         }
     }
 
-    fn relay(&self) -> Option<&Arc<Relay>> {
-        self.proxies.as_ref()?.relay.as_ref()
-    }
-
-    /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones: by the embedded
-    /// proxies, or by the Toxiproxy server through which links were led. The faults are in the order of the links.
+    /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones. The faults are in the
+    /// order of the links.
     ///
     /// # Errors
-    /// Links are direct; or the Toxiproxy server cannot do this ([`LinkFault::by_toxiproxy`]) or does not answer, and then nothing of it stays.
-    pub async fn apply(
+    /// Links are direct.
+    pub fn apply(
         &self,
         links: &[(Party, Party)],
         fault: &LinkFault,
-    ) -> Result<Vec<LinkFaultGuard>, ClusterError> {
+    ) -> Result<Vec<LinkGuard>, ClusterError> {
         let table = self.links()?;
-        if let Some(relay) = self.relay() {
-            return relay.apply(links.to_vec(), fault).await;
-        }
         let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone());
-        Ok((links.iter().map(apply))
-            .map(LinkFaultGuard::here)
-            .collect())
-    }
-
-    /// Version and address of the Toxiproxy server that links pass, if they pass one: `2.12.0 at 127.0.0.1:8474`.
-    pub fn toxiproxy(&self) -> Option<String> {
-        self.relay().map(|relay| relay.describe())
+        Ok(links.iter().map(apply).collect())
     }
 
     /// Lets go of a deployment that was started with `detach`: its servers go on, listed by [`running`](crate::running).

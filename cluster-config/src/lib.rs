@@ -26,15 +26,8 @@
 //! | `proxy` | faults on links |
 //! | `registry` | what other processes have started |
 //!
-//! There are three ways to put a fault on a link, and each can do what the others cannot:
-//!
-//! | way | only it can | it cannot |
-//! |---|---|---|
-//! | own proxies (`proxy`), the default | tell who dials; hold or lose single commands and replies; corrupt, lose, reset, share a bandwidth | drop packets: TCP itself never notices |
-//! | a Toxiproxy server (`relay`) | let the fault be done by the program that others know, and be seen in its API | what [`LinkFault::by_toxiproxy`] refuses |
-//!
-//! The proxies accept the connections of the third way too, and tell links apart for it. `toxiproxy` is the opposite: Toxiproxy's API,
-//! served by our proxies.
+//! Faults on links are the work of own proxies (`proxy`): they tell who dials, hold or lose single commands and replies, and corrupt, lose, reset
+//! or share a bandwidth. They drop no packets: TCP itself never notices. `toxiproxy` serves Toxiproxy's API by the same proxies.
 
 #[macro_use]
 mod error;
@@ -57,7 +50,6 @@ mod process;
 mod provisioner;
 mod proxy;
 mod registry;
-mod relay;
 mod server;
 mod slot;
 mod sock_diag;
@@ -84,7 +76,6 @@ pub use proxy::{
     MessageWords, Pattern,
 };
 pub use registry::{Running, RunningNode, down_by_id, own_dir, running, sweep};
-pub use relay::LinkFaultGuard;
 pub use server::{AvailableServer, Server, offered, servers_dir};
 pub use slot::slot_of;
 pub use state_dir::state_dir;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +29,6 @@ pub struct UpOptions {
     pub dir: PathBuf,
     /// Whether faults on links will be wanted.
     pub links: Links,
-    /// The API of a Toxiproxy server on this machine that faults proxied links in the embedded proxies' place, as far as it can
-    /// ([`LinkFault::by_toxiproxy`](crate::LinkFault::by_toxiproxy)).
-    pub toxiproxy: Option<SocketAddr>,
     /// Longest wait for readiness. Default 30 s.
     pub ready_timeout: Duration,
     /// The port of every node, each on its own address; a cluster also needs the next one. A free one if `None`.
@@ -52,7 +48,6 @@ impl UpOptions {
         UpOptions {
             dir: dir.into(),
             links: Links::Direct,
-            toxiproxy: None,
             ready_timeout: Duration::from_secs(30),
             port: None,
             detach: false,

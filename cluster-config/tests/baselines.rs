@@ -124,7 +124,7 @@ async fn a_leader_that_is_lost_is_replaced(kind: TopologyKind) {
             [ends.clone(), (ends.1, ends.0)]
         })
         .collect();
-    let cut = lab.apply(&links, &LinkFault::Cut).await.unwrap();
+    let cut = lab.apply(&links, &LinkFault::Cut).unwrap();
     eventually("another than the cut one leads", async || {
         leader().await.is_some_and(|leader| leader != second)
     })

@@ -8,7 +8,6 @@ pub mod shared_clients;
 mod stalls;
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,9 +43,6 @@ pub struct RunOptions {
     pub subject: Arc<dyn Subject>,
     /// How servers are started.
     pub provisioner: Arc<dyn Provisioner>,
-    /// The API of a Toxiproxy server that does the harm to links; `None`: the embedded proxies do. A plan whose faults it cannot do
-    /// ([`beyond_toxiproxy`](crate::toxiproxy::beyond_toxiproxy)) comes out unknown.
-    pub toxiproxy: Option<SocketAddr>,
     /// Who carries faults out that it takes, in place of the harness; `None`: nobody.
     pub engine: Option<Arc<dyn Engine>>,
     /// This run is one of several that make the plan together; `None`: it makes all of it.
@@ -68,7 +64,6 @@ impl RunOptions {
             dir: dir.into(),
             subject,
             provisioner,
-            toxiproxy: None,
             engine: None,
             together: None,
             // A receiver outlives its sender, and then never changes.
@@ -187,7 +182,6 @@ async fn carry_out(
     }
     let mut up = UpOptions::new(dir);
     up.in_memory = true;
-    up.toxiproxy = options.toxiproxy;
     if own.needs_proxies() {
         up.links = Links::Proxied;
     }

@@ -122,8 +122,6 @@ pub(super) async fn record(
         let cost = bench::exec::pipe_cost(first.client.as_ref(), &format!("{lock}:pipe")).await;
         notes.extend(cost.map(|cost| cost.to_string()));
     }
-    let toxiproxy = deployment.toxiproxy();
-    notes.extend(toxiproxy.map(|address| format!("links pass Toxiproxy {address}")));
 
     let world = Arc::new(FaultWorld {
         deployment: deployment.clone(),

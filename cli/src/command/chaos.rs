@@ -1,7 +1,6 @@
 //! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +12,6 @@ use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
 use chaos::run::missing_server;
 use chaos::scenario::Scenario;
-use chaos::toxiproxy::beyond_toxiproxy;
 use clap::Args;
 use cluster_config::TopologyKind;
 use results::run::NotApplicable;
@@ -25,7 +23,7 @@ use super::provisioner::ProvisionerArgs;
 use super::run::Keeper;
 use super::scenario_batch::{batch_options, run_all, skipped};
 use super::scenario_source::{Source, seeds, source};
-use super::target::{OnServer, OwnServers, SERVERS, Servers};
+use super::target::{OnServer, OwnServers, Servers};
 use crate::args::ResultArgs;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -73,13 +71,10 @@ pub(crate) struct Options {
     compress_above: Option<u64>,
     #[command(flatten)]
     own: OwnServers,
-    /// Let the Toxiproxy server with this API do the harm to links, which pass this machine only: faults that it cannot do are refused
-    #[arg(help_heading = SERVERS, long, value_name = "HOST:PORT", value_parser = crate::args::loopback)]
-    toxiproxy: Option<SocketAddr>,
     /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults that it does not have stay
     /// the harness's
     #[cfg(feature = "kube")]
-    #[arg(help_heading = SERVERS, long, requires = "target", value_name = "NAMESPACE")]
+    #[arg(help_heading = super::target::SERVERS, long, requires = "target", value_name = "NAMESPACE")]
     chaos_mesh: Option<String>,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
@@ -175,7 +170,6 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         }
     }
     let mut batch = batch_options(options.jobs as usize, servers.as_ref(), &keeper);
-    batch.toxiproxy = options.toxiproxy;
     if let Some(bytes) = options.compress_above {
         batch.plain_history_max_bytes = bytes;
     }
@@ -247,12 +241,6 @@ impl Planner<'_> {
         for source in &sources {
             match self.one(source).await? {
                 Ok(plans) => planned.extend(plans),
-                // The suite goes on with what such a server can do.
-                Err(SkippedScenario::Wrong(why))
-                    if self.options.all && self.options.toxiproxy.is_some() =>
-                {
-                    self.terminal.warn(&format!("left out: {why}"));
-                }
                 Err(SkippedScenario::Wrong(why)) => wrong.push(why),
                 Err(SkippedScenario::Out(skipped)) => {
                     self.terminal.detail(&skipped.to_string());
@@ -313,10 +301,6 @@ impl Planner<'_> {
                     .map_err(SkippedScenario::Wrong)?;
             }
             None => self.options.provisioner.apply(&mut scenario.topology),
-        }
-        let beyond = self.options.toxiproxy.map(|_| beyond_toxiproxy(&scenario));
-        if let Some(wrong) = beyond.filter(|wrong| !wrong.is_empty()) {
-            return Err(SkippedScenario::Wrong(source.complaints(wrong)));
         }
         let missing = || missing_server(&scenario.topology, &scenario.faults);
         if let (true, None) = (self.options.all, self.servers)

@@ -36,32 +36,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "OUTCOME",
           value_parser = ["as-expected", "not-as-expected", "unknown", "nothing-expected", "damaged"])]
     outcome: Option<String>,
-    /// Runs that began then or later, such as 2026-11-21 or 2026-11-21T10:00
-    #[arg(long, value_name = "DATE", value_parser = date)]
-    since: Option<String>,
-    /// At most this many runs, the newest
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    newest: Option<u32>,
 }
 
 impl Options {
     /// Whether a filter is given that only runs have.
     fn filters_runs(&self) -> bool {
-        self.subject.is_some()
-            || self.topology.is_some()
-            || self.outcome.is_some()
-            || self.since.is_some()
-            || self.newest.is_some()
+        self.subject.is_some() || self.topology.is_some() || self.outcome.is_some()
     }
-}
-
-/// The beginning of an RFC 3339 time: compared as text, since that is how such times are ordered.
-fn date(text: &str) -> Result<String, String> {
-    let day = text.get(..10).unwrap_or(text);
-    let letters = |c: char| c.is_ascii_digit() || "-:TZ.".contains(c);
-    let good = day.parse::<jiff::civil::Date>().is_ok() && text.chars().all(letters);
-    let bad = || crate::args::invalid("date", text, "2026-11-21 or 2026-11-21T10:00");
-    good.then(|| text.to_owned()).ok_or_else(bad)
 }
 
 /// What can be listed.
@@ -127,7 +108,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     if options.filters_runs() {
         return Err(exit::usage(
-            "--subject, --topology, --outcome, --since and --newest filter runs only",
+            "--subject, --topology and --outcome filter runs only",
         ));
     }
     let mut items: Vec<Item> = match options.kind {
@@ -190,18 +171,16 @@ struct RunItem {
 
 fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let listings = store().list().map_err(exit::input)?;
-    let mut items: Vec<RunItem> = listings
+    let items: Vec<RunItem> = listings
         .into_iter()
         .filter(|listing| {
             let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
                 let is_like = |wanted: &String| values.iter().any(|value| matches(wanted, value));
                 wanted.as_ref().is_none_or(is_like)
             };
-            let since = options.since.as_deref().unwrap_or_default();
             is_like(&listing.name, options.pattern.as_deref())
                 && any(&options.subject, &listing.subjects)
                 && any(&options.topology, &listing.topologies)
-                && listing.started_at.as_str() >= since
         })
         .map(|listing| {
             let (outcome, about) = match listing.outcome {
@@ -227,7 +206,6 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
             wanted.is_none_or(|outcome| item.outcome == *outcome)
         })
         .collect();
-    items.truncate(options.newest.map_or(usize::MAX, |newest| newest as usize));
     terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
         runs_text(&items)
     })?;

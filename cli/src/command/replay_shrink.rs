@@ -28,9 +28,6 @@ pub(super) struct Smaller {
     /// Smaller plans to try at most; each is run
     #[arg(help_heading = SHRINK, requires = "shrink", long, default_value_t = 40, value_parser = crate::args::count, value_name = "N")]
     tries: u32,
-    /// A smaller plan is kept if one of this many runs of it convicts
-    #[arg(help_heading = SHRINK, requires = "shrink", long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
-    reruns: u32,
 }
 
 pub(super) async fn run(
@@ -46,14 +43,11 @@ pub(super) async fn run(
     let search = SmallestPlanSearch {
         dir: dir.path().to_owned(),
         class: class.clone(),
-        reruns: options.reruns,
         cancel: cancel.flag(),
     };
     terminal.note(&format!(
         "{} (seed {}): looking for the smallest plan that violates {class}, in at most {} runs",
-        kept.plan.name,
-        kept.plan.seed,
-        options.tries * options.reruns
+        kept.plan.name, kept.plan.seed, options.tries
     ));
     let tell = |line: &str| terminal.note(line);
     let found = search.run(&kept.plan, options.tries, None, tell).await?;
@@ -62,7 +56,7 @@ pub(super) async fn run(
             return Ok(exit::INTERRUPTED);
         }
         terminal.warn(&format!(
-            "the plan did not violate {class} this time; --reruns K runs each plan up to K times"
+            "the plan did not violate {class} this time; another try may"
         ));
         return Ok(exit::UNKNOWN);
     };

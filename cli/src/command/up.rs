@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use cluster_config::input::schema_keys;
-use cluster_config::{ClusterError, Deployment, Persistence, Topology, TopologyKind, UpOptions};
+use cluster_config::{ClusterError, Deployment, Topology, TopologyKind, UpOptions};
 
 use super::provisioner::{ProvisionerArgs, running_server};
 use crate::cancel::Cancel;
@@ -41,12 +41,6 @@ pub(crate) struct Options {
     /// A line of redis.conf for every node, e.g. appendonly=yes; for other systems a setting of the server
     #[arg(long, value_name = "KEY=VALUE", value_parser = config_line)]
     config: Vec<(String, String)>,
-    /// What servers write to their disks: none, aof-everysec, aof-always or rdb [default: none]
-    #[arg(long, value_name = "WHAT")]
-    persistence: Option<Persistence>,
-    /// Masters refuse writes with fewer replicas in sight (sentinel, cluster, masters)
-    #[arg(long, value_name = "N")]
-    min_replicas_to_write: Option<u32>,
     /// Use TLS everywhere, with certificates made for this run; the URL names their authority
     #[arg(long)]
     tls: bool,
@@ -126,10 +120,6 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     topology.server = options.server.unwrap_or(topology.server);
     let lines: BTreeMap<_, _> = options.config.into_iter().collect();
     topology.config.extend(lines.clone());
-    topology.persistence = options.persistence.or(topology.persistence);
-    topology.min_replicas_to_write = options
-        .min_replicas_to_write
-        .unwrap_or(topology.min_replicas_to_write);
     topology.tls |= options.tls;
     topology.acl |= options.acl;
     options.provisioner.apply(&mut topology);

@@ -23,23 +23,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 use crate::layout::PlannedNode;
-use crate::relay::{HopLease, Relay};
 use crate::{ClusterError, Links, Party, TopologyKind, UpOptions};
 use fault::ConnectionEnding;
 pub use fault::LinkFault;
 pub(crate) use fault::{FaultBehaviour, TOXICS, ToxicKind};
 pub(crate) use proxy_route::{ProxyRoute, Traffic, accept};
 pub use resp::{Label, Labels, MessagePassage, MessageWords, Pattern};
-pub(crate) use table::{ConnectionEnds, Direction};
-use table::{Flow, ProxyBehaviour};
+pub(crate) use table::Direction;
+use table::{ConnectionEnds, Flow, ProxyBehaviour};
 pub use table::{LinkEffect, LinkGuard, LinkTable, MessageWatch};
 
 /// The running proxies of one deployment; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxies {
     pub(crate) table: LinkTable,
-    /// The Toxiproxy server through which connections are led and where links are harmed, if they do not lead straight to the nodes.
-    pub(crate) relay: Option<Arc<Relay>>,
     // Own threads: a busy load generator in the same process must not make links slower.
     runtime: Option<Runtime>,
 }
@@ -63,16 +60,10 @@ impl Proxies {
             .build()
             .map_err(|error| failed!("cannot start proxy threads: {error}"))?;
         let handle = runtime.handle().clone();
-        let mut proxies = Proxies {
+        let proxies = Proxies {
             table: LinkTable::default(),
-            relay: None,
             runtime: Some(runtime),
         };
-        if let Some(toxiproxy) = options.toxiproxy {
-            let opened = handle.spawn(Relay::open(toxiproxy)).await;
-            let relay = opened.map_err(|error| failed!("talking to Toxiproxy: {error}"))??;
-            proxies.relay = Some(Arc::new(relay));
-        }
         let sources = Arc::new(sources);
         for node in nodes {
             let ports = (node.announced.port(), node.address.port());
@@ -81,7 +72,6 @@ impl Proxies {
             {
                 let proxy = Proxy {
                     table: proxies.table.clone(),
-                    relay: proxies.relay.clone(),
                     node: Party::Node(node.name.clone()),
                     real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
@@ -100,9 +90,6 @@ impl Proxies {
 
     pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         self.table.set_clients(pids);
-        if let Some(relay) = &self.relay {
-            relay.renamed();
-        }
     }
 }
 
@@ -125,9 +112,6 @@ fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 
 impl Drop for Proxies {
     fn drop(&mut self) {
-        if let Some(relay) = &self.relay {
-            relay.close_now();
-        }
         // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any more.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -139,7 +123,6 @@ impl Drop for Proxies {
 #[derive(Debug)]
 struct Proxy {
     table: LinkTable,
-    relay: Option<Arc<Relay>>,
     node: Party,
     real: SocketAddr,
     /// Source addresses of nodes.
@@ -170,16 +153,7 @@ impl Proxy {
         if admitted(&mut out, back).await.is_err() {
             return stream.set_zero_linger();
         }
-        let hop = match &self.relay {
-            Some(relay) => match relay.hop(&ends, self.real).await {
-                Ok(hop) => Some(hop),
-                // A server that has gone takes the links with it.
-                Err(_) => return stream.set_zero_linger(),
-            },
-            None => None,
-        };
-        let next = hop.as_ref().map_or(self.real, HopLease::address);
-        match TcpStream::connect(next).await {
+        match TcpStream::connect(self.real).await {
             Ok(node) => pump::carry(&self.table, &ends, stream, node).await,
             // As near to "connection refused" as one comes who has already accepted.
             Err(_) => stream.set_zero_linger(),

@@ -81,11 +81,6 @@ pub(super) struct ProxyBehaviour {
 }
 
 impl ConnectionEnds {
-    /// Who dialled, as far as is known by now, and who was dialled.
-    pub(crate) fn parties(&self) -> (Party, Party) {
-        (self.dialler.lock().unwrap().clone(), self.node.clone())
-    }
-
     /// What `ask` makes of a message of a client that was named; nothing while nobody gives labels.
     pub(super) fn labelled<L: Default>(
         &self,
@@ -104,11 +99,6 @@ impl ConnectionEnds {
             node,
         };
         ask(labels.as_ref(), passage)
-    }
-
-    /// What its proxy has counted.
-    pub(crate) fn traffic(&self) -> &Traffic {
-        &self.manners.traffic
     }
 
     /// Looks up who dialled: client 0 if the socket belongs to no process that was named.

@@ -204,7 +204,6 @@ impl<'a> AuditRuns<'a> {
                 let search = SmallestPlanSearch {
                     dir: dir.path().to_owned(),
                     class: class.to_owned(),
-                    reruns: 1,
                     cancel: work.cancel.flag(),
                 };
                 let until = Some(Instant::now() + within);
