@@ -40,16 +40,21 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
     let up = Axis::from_zero(throughputs, (BOTTOM - 8.0, TOP + 8.0));
     let violations = points.iter().map(|point| point.violations_per_min);
     let across = Axis::log(violations, (LANE + 20.0, WIDTH - 30.0));
+    // Without a violation there is nothing beyond the lane, and it has the room for whole labels.
+    let all_clean = points.iter().all(|point| point.violations_per_min <= 0.0);
+    let lane = if all_clean { WIDTH - 10.0 } else { LANE };
     let mut canvas = Canvas::default();
-    canvas.rect("c-lane", (LEFT, TOP), (LANE - LEFT, BOTTOM - TOP), "");
+    canvas.rect("c-lane", (LEFT, TOP), (lane - LEFT, BOTTOM - TOP), "");
     up.draw_left(&mut canvas, LEFT, WIDTH - 10.0, units::figure);
-    across.draw_below(&mut canvas, TOP, BOTTOM, units::figure);
-    canvas.line("c-axis", (LEFT, BOTTOM), (LANE, BOTTOM));
+    canvas.line("c-axis", (LEFT, BOTTOM), (lane, BOTTOM));
     let level = "contract violations per minute (logarithmic)";
-    let (in_lane, right) = ((LEFT + LANE) / 2.0, (LANE + WIDTH) / 2.0);
+    let (in_lane, right) = ((LEFT + lane) / 2.0, (LANE + WIDTH) / 2.0);
     canvas.text("c-muted", (0.0, 14.0), upright);
     canvas.text("c-muted c-mid", (in_lane, BOTTOM + 16.0), "0");
-    canvas.text("c-muted c-mid", (right, BOTTOM + 38.0), level);
+    if !all_clean {
+        across.draw_below(&mut canvas, TOP, BOTTOM, units::figure);
+        canvas.text("c-muted c-mid", (right, BOTTOM + 38.0), level);
+    }
     canvas.text(
         "c-strong c-mid",
         (in_lane, BOTTOM + 38.0),
@@ -68,7 +73,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
             // Labels go downwards where they would touch the one before; a thin line then leads back to the point.
             let label_y = y.max(lowest + LINE);
             lowest = label_y;
-            let room = if clean { LANE - LEFT - 60.0 } else { 260.0 };
+            let room = if clean { lane - LEFT - 60.0 } else { 260.0 };
             let label = canvas::fit(&point.label, room);
             let width = label.chars().count() as f64 * CHARACTER;
             let leftwards = !clean && x + 14.0 + width > WIDTH;
@@ -97,4 +102,22 @@ fn words(point: &PricePoint, what: &str) -> String {
     let (label, grants) = (&point.label, units::figure(point.throughput));
     let count = units::figure(point.violations_per_min);
     format!("{label}: {grants} grants per second, {count} {what} per minute")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_lock_was_lost_labels_are_whole() {
+        let label = "failover-wait-all-cluster · cluster · wait:all, 3.67 s without a grant";
+        let point = PricePoint {
+            label: label.to_owned(),
+            throughput: 4467.0,
+            violations_per_min: 0.0,
+        };
+        let drawn = price(&[point], "cycles/s").body;
+        assert!(drawn.contains(&format!(">{label}</text>")), "{drawn}");
+        assert!(!drawn.contains("logarithmic"), "{drawn}");
+    }
 }
