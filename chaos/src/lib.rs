@@ -36,7 +36,7 @@
 //! | modules | what they are |
 //! |---|---|
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
-//! | [`plan`], [`kept_plan`], [`partition`] | what is decided, what was kept of it, and which parts make it |
+//! | [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
@@ -63,6 +63,7 @@ mod nemesis;
 pub mod outcome;
 pub mod partition;
 pub mod plan;
+pub mod plan_parts;
 pub mod polling;
 mod probe;
 pub mod proof;

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bench::parts::GeneratorShare;
 use chaos::builtin;
 use chaos::plan::Plan;
+use chaos::plan_parts::{self, Digest, digest_of_plan};
 use chaos::scenario::{Scenario, Suite};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -21,7 +23,7 @@ use self::audit_runs::AuditRuns;
 use self::meet::{ProbedLock, meet};
 use super::abilities::startable;
 use super::bench_run::{keep_server, measure, short_plan, subjects};
-use super::part_number::{Digest, PartArgs, PartNumber, digest_of_plan};
+use super::part_number::PartArgs;
 use super::run::{Keeper, NOTHING_TRIED};
 use super::scenario_source::{Source, seeds, source};
 use super::target::{OwnServers, Servers};
@@ -123,10 +125,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }));
     let part = slice.map(|slice| {
         let seeds = seeds(seed, options.repeat);
-        slice.record(scenarios.iter().flat_map(|asked| {
-            let share = |seed| (asked.scenario.name.clone(), seed, asked.digest.clone());
-            seeds.clone().map(share)
-        }))
+        plan_parts::record(
+            slice,
+            scenarios.iter().flat_map(|asked| {
+                let share = |seed| (asked.scenario.name.clone(), seed, asked.digest.clone());
+                seeds.clone().map(share)
+            }),
+        )
     });
     keeper.is_part(part)?;
     let work = AuditRun {
@@ -311,7 +316,7 @@ struct AuditRun<'a> {
     jobs: usize,
     seed: u64,
     /// The part of the plan that this call runs; `None`: all of it.
-    slice: Option<PartNumber>,
+    slice: Option<GeneratorShare>,
     cancel: &'a Cancel,
     terminal: &'a Terminal,
 }
@@ -320,7 +325,7 @@ impl AuditRun<'_> {
     /// Whether a scenario with a seed is run by this call.
     fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
         self.slice
-            .is_none_or(|slice| slice.has(&asked.scenario.name, seed))
+            .is_none_or(|slice| plan_parts::has(slice, &asked.scenario.name, seed))
     }
 
     async fn all(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
@@ -334,7 +339,7 @@ impl AuditRun<'_> {
         let mut tries = AuditRuns::new(self, &met);
         tries.run(keeper).await?;
         tries.settle(keeper).await?;
-        let measures = self.slice.is_none_or(PartNumber::is_first) && !self.options.no_bench;
+        let measures = self.slice.is_none_or(|slice| slice.index == 0) && !self.options.no_bench;
         let full = self.options.suite == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bench::driver::{BenchOutcome, Source};
 use bench::parts::{Barrier, BarrierError, GeneratorShare};
+use chaos::plan_parts::{digest, record_load};
 use results::run::Run;
 
 use super::bench::{Options, judge, plan};
 use super::bench_run::{Ended, GeneratorPart, measure_at};
-use super::part_number::{PartNumber, digest};
 use super::run::Keeper;
 use super::target::Servers;
 use crate::exit;
@@ -43,12 +43,11 @@ pub(super) fn check(options: &Options) -> anyhow::Result<()> {
 
 /// Measures this part's share, in step with the others.
 pub(super) async fn run(
-    slice: PartNumber,
+    share: GeneratorShare,
     options: &Options,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
     let url = options.target.as_deref().unwrap_or_default();
-    let share = slice.share();
     let mut plan = plan(options, url, "external", keeper);
     (plan.share, plan.generators) = (share, share.of);
     plan.clients = options.clients.max(share.of);
@@ -58,7 +57,7 @@ pub(super) async fn run(
     bench::driver::check_plan(&plan).map_err(exit::usage)?;
     let common = plan.in_common();
     let has = |part| clients_of(part, clients);
-    keeper.is_part(Some(slice.record_load(seed, digest(&common), has)))?;
+    keeper.is_part(Some(record_load(share, seed, &digest(&common), has)))?;
 
     let within = options.parts_within;
     keeper.terminal.note(&format!(

@@ -10,6 +10,7 @@ use chaos::audit::{fitted, place};
 use chaos::batch::{PlannedRun, in_processes};
 use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
+use chaos::plan_parts::{self, Digest, digest_of_plan};
 use chaos::run::missing_server;
 use chaos::scenario::Scenario;
 use clap::Args;
@@ -18,7 +19,7 @@ use results::run::NotApplicable;
 
 use super::abilities::{ask, startable};
 use super::chaos_part::ShareArgs;
-use super::part_number::{Digest, PartArgs, digest_of_plan};
+use super::part_number::PartArgs;
 use super::provisioner::ProvisionerArgs;
 use super::run::Keeper;
 use super::scenario_batch::{batch_options, run_all, skipped};
@@ -135,9 +136,9 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         let all = planned.iter().zip(digests);
         let all =
             all.map(|(PlannedRun { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
-        part = Some(slice.record(all));
-        planned.retain(|planned| slice.has(&planned.plan.name, planned.plan.seed));
-        not_applicable.retain(|skipped| slice.has(&skipped.name, seed));
+        part = Some(plan_parts::record(slice, all));
+        planned.retain(|planned| plan_parts::has(slice, &planned.plan.name, planned.plan.seed));
+        not_applicable.retain(|skipped| plan_parts::has(slice, &skipped.name, seed));
     }
     if options.dry_run {
         let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::parts::GeneratorShare;
 use bench::parts::clock::Reference;
 use chaos::batch::PlannedRun;
 use chaos::kept_plan::{self, PLAN_FILE};
 use chaos::plan::Plan;
+use chaos::plan_parts::{digest_of_plan, record_load};
 use chaos::run::shared_clients::{
     PartBarrier, harms_servers, judge_whole, not_shareable, record_part,
 };
@@ -16,7 +18,7 @@ use clap::{Args, ValueEnum};
 use results::run::Run;
 
 use super::bench_part::{clients_of, join, part_ways};
-use super::part_number::{PARTS, PartNumber, digest_of_plan};
+use super::part_number::PARTS;
 use super::run::Keeper;
 use super::target::{Servers, allow};
 use crate::args::duration;
@@ -57,19 +59,18 @@ impl ShareArgs {
     /// Runs this part's clients in step with the others, and records what they do.
     pub(super) async fn run(
         &self,
-        slice: Option<PartNumber>,
+        slice: Option<GeneratorShare>,
         mut planned: Vec<PlannedRun>,
         servers: &mut Servers,
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
-        let slice =
+        let share =
             slice.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
         let (Some(PlannedRun { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
         else {
             return Err(no("the parts run one scenario with one seed together"));
         };
-        let share = slice.share();
         if let Some(why) = not_shareable(&plan, share.of) {
             return Err(no(&why));
         }
@@ -93,7 +94,7 @@ impl ShareArgs {
         let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
         let has = |part| format!("{} of {}", clients_of(part, clients), plan.name);
         let digest = digest_of_plan(&plan, &plan.lock.subject)?;
-        keeper.is_part(Some(slice.record_load(plan.seed, digest, has)))?;
+        keeper.is_part(Some(record_load(share, plan.seed, &digest, has)))?;
         let (index, of) = (share.index, share.of);
         terminal.note(&format!("part {index} of {of}: {}", has(share)));
         let common = serde_json::to_value(&plan)?;

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use chaos::batch::{BatchOptions, run_each};
+use chaos::plan_parts;
 use chaos::soak::{self, SoakedSeed};
 use clap::Args;
 use futures_util::StreamExt as _;
@@ -36,7 +37,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let seeds = first..first.saturating_add(options.seeds);
     let mut done = soak::read(&options.state)?;
     let slice = options.part.slice()?;
-    let mine = |name: &str, seed| slice.is_none_or(|slice| slice.has(name, seed));
+    let mine = |name: &str, seed| slice.is_none_or(|slice| plan_parts::has(slice, name, seed));
     let planned = soak::plans(seeds.clone(), &done, mine)?;
     done.retain(|done| seeds.contains(&done.seed) && mine(&done.scenario, done.seed));
     let seeds = planned.len() + done.len();
