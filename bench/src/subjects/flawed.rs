@@ -16,6 +16,13 @@ pub(super) static BROKEN: &[Recipe] = &[
         give: ReleaseStep::Delete,
         ..SET_NX_PX
     },
+    // A late holder finds the value of another hold of its own client, takes it for its own, and deletes it.
+    Recipe {
+        name: "broken:value-per-client",
+        about: "writes one value for all holds of a client, so a late holder frees the lock of another task of it",
+        one_value: true,
+        ..SET_NX_PX
+    },
     // The key can change hands between the look and the deletion: the comparison proves nothing by then.
     Recipe {
         name: "broken:get-compare-del",

@@ -283,7 +283,11 @@ impl LockClient for NaiveClient {
             return AcquireEnd::ok(self.grants.keep(number, Some(hold)), sent_at);
         }
         let lease = request.lease.unwrap_or(self.steps.own.lease);
-        let value = format!("{}-{number}", self.steps.own.identity);
+        let identity = &self.steps.own.identity;
+        let value = match self.steps.recipe.one_value {
+            true => identity.clone(),
+            false => format!("{identity}-{number}"),
+        };
         let goes_on = recipe.goes_on.then(|| GoesOn {
             steps: self.steps.clone(),
             key: key.to_owned(),

@@ -166,6 +166,8 @@ pub(super) struct Recipe {
     pub(super) bound: bool,
     /// The name of its server is looked up once, and kept as an address for ever.
     pub(super) resolves_once: bool,
+    /// All holds of a client write one value, by which none of them knows its own key.
+    pub(super) one_value: bool,
 }
 
 /// The usual correct recipe; the others differ from it in what they name.
@@ -185,6 +187,7 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
     goes_on: false,
     bound: false,
     resolves_once: false,
+    one_value: false,
 };
 
 /// Locks that people write by hand.
