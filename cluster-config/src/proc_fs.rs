@@ -30,14 +30,6 @@ impl ProcessId {
         ProcessId::of(std::process::id())
     }
 
-    /// The process that the words of a mark name: its number, then its start tick.
-    pub(crate) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<ProcessId> {
-        Some(ProcessId {
-            pid: words.next()?.parse().ok()?,
-            start_tick: words.next()?.parse().ok()?,
-        })
-    }
-
     /// Whether that very process still runs. One that is dead and not yet reaped does not.
     pub fn is_alive(self) -> bool {
         Stat::read(self.pid)

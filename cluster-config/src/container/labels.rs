@@ -62,6 +62,15 @@ pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
     })
 }
 
+/// The process that a label names: its number, then its start tick.
+fn process_of_label(owner: &str) -> Option<ProcessId> {
+    let (pid, start_tick) = owner.split_once(':')?;
+    Some(ProcessId {
+        pid: pid.parse().ok()?,
+        start_tick: start_tick.parse().ok()?,
+    })
+}
+
 /// Removes containers whose owner is dead and that were not detached. The registry does this for those that it lists; this finds
 /// the others, whose record is lost or lies in another user's directory.
 pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
@@ -74,7 +83,7 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
         if same_space
             && !detached
             && label(OWNER)
-                .and_then(|owner| ProcessId::read(owner.split(':')))
+                .and_then(process_of_label)
                 .is_some_and(|owner| !owner.is_alive())
         {
             remove(docker, &container.id.unwrap_or_default()).await?;
