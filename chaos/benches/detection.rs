@@ -121,10 +121,11 @@ fn audit(
     };
     let document: Value = serde_json::from_slice(&document)?;
     let scenarios = document["subjects"][0]["scenarios"].as_array();
-    let broken = scenarios
-        .into_iter()
-        .flatten()
-        .filter(|one| one["outcome"] == "broken");
+    let outcomes = || scenarios.into_iter().flatten();
+    if outcomes().all(|one| one["outcome"] == "not-applicable") {
+        return Err("no scenario applies".into());
+    }
+    let broken = outcomes().filter(|one| one["outcome"] == "broken");
     Ok(broken
         .map(|one| one["name"].as_str().unwrap_or_default().to_owned())
         .collect())

@@ -115,7 +115,7 @@ fn a_run_from_elsewhere_is_shown_and_not_obeyed() {
     let dir = dir.path();
     let fixture = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../results/published/2026-11-23-vm-2-cores-quickstart/run.json"
+        "/../results/published/2026-11-28-vm-2-cores-quickstart/run.json"
     );
     let text = std::fs::read_to_string(fixture).unwrap();
     let mut run: serde_json::Value = serde_json::from_str(&text).unwrap();
