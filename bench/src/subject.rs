@@ -96,10 +96,10 @@ impl ConnectTo {
 /// `wait:all` and `wait:majority` by their number, where each master has so many replicas: who waits for them is to be told how many there are.
 /// What the target's URL says of it (`?replicas=N`) counts instead.
 pub fn counted_durability(durability: &str, target: &str, replicas: u32) -> String {
+    let settings = target.split_once('?').map_or("", |(_, settings)| settings);
+    let is_said = settings.split('&').any(|one| one.starts_with("replicas="));
     match durability.parse::<Durability>() {
-        Ok(asked) if replicas > 0 && !target.contains("replicas=") => {
-            asked.counted(replicas).to_string()
-        }
+        Ok(asked) if replicas > 0 && !is_said => asked.counted(replicas).to_string(),
         _ => durability.to_owned(),
     }
 }
@@ -361,5 +361,23 @@ impl SubjectError {
     /// No server answered, or the library is not built.
     pub fn unreachable(message: impl Into<String>) -> Self {
         SubjectError::Unreachable(message.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_counted_unless_the_url_says_how_many_there_are() {
+        let counted = |target| counted_durability("wait:all", target, 2);
+        assert_eq!(counted("redis-sentinel://a:1/m"), "wait:2");
+        assert_eq!(
+            counted("redis-sentinel://a:1/m?tls-ca=x&replicas=3"),
+            "wait:all"
+        );
+        // A password, and a setting whose name ends alike, say nothing of them.
+        assert_eq!(counted("redis-sentinel://:replicas=3@a:1/m"), "wait:2");
+        assert_eq!(counted("redis-sentinel://a:1/m?min-replicas=3"), "wait:2");
     }
 }

@@ -2,7 +2,7 @@
 """Locks with one defect each, to measure what an audit finds: `defects.py NAME`; `defects.py` lists them.
 
 Every lock is the sound one but for its defect. A class is a defect, its docstring says what is wrong, and its name in lower case with dashes is its
-name. `sound` and `sound-renewed` have none: whoever convicts them accuses a sound lock. No scenario was made for these locks.
+name. `sound` and `sound-renewed` have none: an audit that convicts one of them accuses a sound lock. No scenario was made for these locks.
 """
 import pathlib
 import re
@@ -13,29 +13,17 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sdk" / "python"))
 
+from driver import DELETE, EXPIRE, Held  # noqa: E402
 from locklab_driver import Busy, Ending, Failed, NotHeld, Unknown, run  # noqa: E402
 from resp import Redis  # noqa: E402
 
-DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
-EXPIRE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 WATCHDOG_MS = 3000
 
 
-class Hold:
+class Hold(Held):
     def __init__(self, call, value):
-        self.call, self.key, self.value = call, call.lock, value
-        self.timer, self.released = threading.Timer(0, print), threading.Event()
-
-    def keep(self, sent_s, lease_ms):
-        """False: the lease is over already. A tenth of it is kept for a timer, or an answer, that is late."""
-        self.timer.cancel()
-        until_s = sent_s + 0.9 * lease_ms / 1000
-        self.timer = threading.Timer(max(0, until_s - time.monotonic()), self.call.lost, ["the lease ends"])
-        self.timer.start()
-        if time.monotonic() < until_s:
-            return True
-        self.timer.cancel()
-        return False
+        super().__init__(call)
+        self.lock, self.value, self.released = call.lock, value, threading.Event()
 
 
 class Sound:
@@ -54,7 +42,7 @@ class Sound:
         return uuid.uuid4().hex
 
     def take(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "NX", "PX", lease_ms) == "OK"
+        return self.do("SET", hold.lock, hold.value, "NX", "PX", lease_ms) == "OK"
 
     def acquire(self, call):
         hold, lease_ms = Hold(call, self.value()), call.lease_ms or WATCHDOG_MS
@@ -64,7 +52,7 @@ class Sound:
             if self.take(hold, lease_ms):
                 if not self.told or hold.keep(self.lease_begins_s(sent_s), lease_ms):
                     break
-                self.do("EVAL", DELETE, 1, hold.key, hold.value)
+                self.do("EVAL", DELETE, 1, hold.lock, hold.value)
             if call.left_s() == 0:
                 raise Busy()
             time.sleep(min(call.left_s(), 0.01))
@@ -76,7 +64,7 @@ class Sound:
         return sent_s
 
     def renew(self, hold):
-        return self.do("EVAL", EXPIRE, 1, hold.key, hold.value, WATCHDOG_MS) == 1
+        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, WATCHDOG_MS) == 1
 
     def renew_until_released(self, hold):
         while not hold.released.wait(self.every_s):
@@ -94,7 +82,7 @@ class Sound:
                 return
 
     def delete(self, hold):
-        return self.do("EVAL", DELETE, 1, hold.key, hold.value) == 1
+        return self.do("EVAL", DELETE, 1, hold.lock, hold.value) == 1
 
     def release(self, hold):
         hold.timer.cancel()
@@ -103,7 +91,7 @@ class Sound:
             raise NotHeld()
 
     def prolong(self, hold, lease_ms):
-        return self.do("EVAL", EXPIRE, 1, hold.key, hold.value, lease_ms) == 1
+        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms) == 1
 
     def extend(self, hold, lease_ms):
         sent_s = time.monotonic()
@@ -159,51 +147,51 @@ class GetThenSet(Sound):
     """GET, and SET without NX where nothing was found."""
 
     def take(self, hold, lease_ms):
-        return self.do("GET", hold.key) is None and self.do("SET", hold.key, hold.value, "PX", lease_ms) == "OK"
+        return self.do("GET", hold.lock) is None and self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
 
 
 class ExistsThenSet(Sound):
     """EXISTS, and SET without NX where nothing was found."""
 
     def take(self, hold, lease_ms):
-        return self.do("EXISTS", hold.key) == 0 and self.do("SET", hold.key, hold.value, "PX", lease_ms) == "OK"
+        return self.do("EXISTS", hold.lock) == 0 and self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
 
 
 class SetnxThenExpire(Sound):
     """SETNX, then PEXPIRE: who dies in between locks everybody out."""
 
     def take(self, hold, lease_ms):
-        return self.do("SETNX", hold.key, hold.value) == 1 and self.do("PEXPIRE", hold.key, lease_ms) == 1
+        return self.do("SETNX", hold.lock, hold.value) == 1 and self.do("PEXPIRE", hold.lock, lease_ms) == 1
 
 
 class IncrThenExpire(Sound):
     """INCR, PEXPIRE for who counted 1, and DEL."""
 
     def take(self, hold, lease_ms):
-        return self.do("INCR", hold.key) == 1 and self.do("PEXPIRE", hold.key, lease_ms) == 1
+        return self.do("INCR", hold.lock) == 1 and self.do("PEXPIRE", hold.lock, lease_ms) == 1
 
     def delete(self, hold):
-        return self.do("DEL", hold.key) == 1
+        return self.do("DEL", hold.lock) == 1
 
 
 class NoExpiry(Sound):
     """SET NX without an end of the lease."""
 
     def take(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "NX") == "OK"
+        return self.do("SET", hold.lock, hold.value, "NX") == "OK"
 
 
 class GetsetOfTimes(Sound):
-    """The value is the end of the lease by the client's clock, and whoever finds it over writes its own by GETSET."""
+    """The value is the end of the lease by the client's clock, and the next caller that finds it over writes its own by GETSET."""
 
     def take(self, hold, lease_ms):
         hold.value = str(time.time() + lease_ms / 1000)
-        if self.do("SETNX", hold.key, hold.value) == 1:
+        if self.do("SETNX", hold.lock, hold.value) == 1:
             return True
-        found = self.do("GET", hold.key)
+        found = self.do("GET", hold.lock)
         if found is None or float(found) > time.time():
             return False
-        before = self.do("GETSET", hold.key, hold.value)
+        before = self.do("GETSET", hold.lock, hold.value)
         return before is not None and float(before) < time.time()
 
 
@@ -211,21 +199,21 @@ class LeaseInWholeSeconds(Sound):
     """The lease is rounded down to whole seconds."""
 
     def take(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "NX", "EX", max(1, lease_ms // 1000)) == "OK"
+        return self.do("SET", hold.lock, hold.value, "NX", "EX", max(1, lease_ms // 1000)) == "OK"
 
 
 class LeaseOfOneSecond(Sound):
     """The lease that is asked for is not passed on: it is always 1 s."""
 
     def take(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "NX", "PX", 1000) == "OK"
+        return self.do("SET", hold.lock, hold.value, "NX", "PX", 1000) == "OK"
 
 
 class LeaseOfAMinute(Sound):
     """The lease that is asked for is not passed on: it is always 60 s."""
 
     def take(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "NX", "PX", 60_000) == "OK"
+        return self.do("SET", hold.lock, hold.value, "NX", "PX", 60_000) == "OK"
 
 
 class StealsWhatEndsSoon(Sound):
@@ -234,7 +222,7 @@ class StealsWhatEndsSoon(Sound):
     def take(self, hold, lease_ms):
         if super().take(hold, lease_ms):
             return True
-        return self.do("PTTL", hold.key) < 100 and self.do("SET", hold.key, hold.value, "PX", lease_ms) == "OK"
+        return self.do("PTTL", hold.lock) < 100 and self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
 
 
 class ErrorIsGranted(Sound):
@@ -316,42 +304,42 @@ class RenewsWithoutOwner(SoundRenewed):
     """The renewal is a plain PEXPIRE."""
 
     def renew(self, hold):
-        return self.do("PEXPIRE", hold.key, WATCHDOG_MS) == 1
+        return self.do("PEXPIRE", hold.lock, WATCHDOG_MS) == 1
 
 
 class RenewsBySetXx(SoundRenewed):
     """The renewal is SET XX, which overwrites whoever has the key."""
 
     def renew(self, hold):
-        return self.do("SET", hold.key, hold.value, "XX", "PX", WATCHDOG_MS) == "OK"
+        return self.do("SET", hold.lock, hold.value, "XX", "PX", WATCHDOG_MS) == "OK"
 
 
 class RenewsBySet(SoundRenewed):
     """The renewal is a plain SET, which takes the lock anew from anybody."""
 
     def renew(self, hold):
-        return self.do("SET", hold.key, hold.value, "PX", WATCHDOG_MS) == "OK"
+        return self.do("SET", hold.lock, hold.value, "PX", WATCHDOG_MS) == "OK"
 
 
 class RenewsByGetThenExpire(SoundRenewed):
     """The renewal is GET, a comparison and PEXPIRE."""
 
     def renew(self, hold):
-        return self.do("GET", hold.key) == hold.value and self.do("PEXPIRE", hold.key, WATCHDOG_MS) == 1
+        return self.do("GET", hold.lock) == hold.value and self.do("PEXPIRE", hold.lock, WATCHDOG_MS) == 1
 
 
 class RenewalRevives(SoundRenewed):
     """A renewal that finds no key takes the lock anew, and the hold goes on."""
 
     def renew(self, hold):
-        return super().renew(hold) or self.do("SET", hold.key, hold.value, "NX", "PX", WATCHDOG_MS) == "OK"
+        return super().renew(hold) or self.do("SET", hold.lock, hold.value, "NX", "PX", WATCHDOG_MS) == "OK"
 
 
 class RenewsForLess(SoundRenewed):
     """A renewal sets half of the lease that it counts on."""
 
     def renew(self, hold):
-        return self.do("EVAL", EXPIRE, 1, hold.key, hold.value, WATCHDOG_MS // 2) == 1
+        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, WATCHDOG_MS // 2) == 1
 
     every_s = WATCHDOG_MS / 1000 * 0.6
 
@@ -373,28 +361,28 @@ class ReleaseDeletes(Sound):
     """The release is a plain DEL."""
 
     def delete(self, hold):
-        return self.do("DEL", hold.key) == 1
+        return self.do("DEL", hold.lock) == 1
 
 
 class ReleaseGetsThenDeletes(Sound):
     """The release is GET, a comparison and DEL."""
 
     def delete(self, hold):
-        return self.do("GET", hold.key) == hold.value and self.do("DEL", hold.key) == 1
+        return self.do("GET", hold.lock) == hold.value and self.do("DEL", hold.lock) == 1
 
 
 class ReleaseExpires(Sound):
     """The release is a plain PEXPIRE of 1 ms."""
 
     def delete(self, hold):
-        return self.do("PEXPIRE", hold.key, 1) == 1
+        return self.do("PEXPIRE", hold.lock, 1) == 1
 
 
 class ReleaseLooksAtTheEnd(Sound):
     """The release is DEL, where the key still has time left."""
 
     def delete(self, hold):
-        return self.do("PTTL", hold.key) > 0 and self.do("DEL", hold.key) == 1
+        return self.do("PTTL", hold.lock) > 0 and self.do("DEL", hold.lock) == 1
 
 
 class ReleaseSaysOk(Sound):
@@ -422,7 +410,7 @@ class ExtendsWithoutOwner(Sound):
     """The extension is a plain PEXPIRE, and a hold that was told lost goes on."""
 
     def prolong(self, hold, lease_ms):
-        return self.do("PEXPIRE", hold.key, lease_ms) == 1
+        return self.do("PEXPIRE", hold.lock, lease_ms) == 1
 
     def extend(self, hold, lease_ms):
         sent_s = time.monotonic()
@@ -434,7 +422,7 @@ class ExtendsBySet(ExtendsWithoutOwner):
     """The extension is a plain SET."""
 
     def prolong(self, hold, lease_ms):
-        return self.do("SET", hold.key, hold.value, "PX", lease_ms) == "OK"
+        return self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
 
 
 class ExtendSaysOk(Sound):

@@ -168,9 +168,8 @@ impl Target {
             tls: false,
             parameters: Parameters::default(),
         };
-        let message = |fault: Fault| fault.message("");
         checked(target).map_err(|fault| TargetError {
-            message: message(fault),
+            message: fault.message(""),
         })
     }
 
@@ -211,12 +210,11 @@ impl Target {
 
     /// What its parts lack together, if so. A URL that was read lacks nothing.
     pub(crate) fn mistake(&self) -> Option<&'static str> {
-        let has_databases = matches!(self.shape, TopologyKind::Single | TopologyKind::Sentinel);
         match self.shape {
             TopologyKind::Sentinel if self.master_name.is_none() => {
                 Some("sentinels are asked for a master by its name")
             }
-            _ if self.database != 0 && !has_databases => {
+            shape if self.database != 0 && !has_databases(shape) => {
                 Some("a cluster and independent masters have no databases here")
             }
             _ => None,
@@ -324,9 +322,7 @@ fn read(url: &str) -> Result<Target, Fault> {
         .collect::<Result<Vec<_>, _>>()?;
     let (master_name, database) = path_parts(shape, path)?;
     let database = match (database, parameters.database.take()) {
-        (0, Some(given))
-            if given != 0 && shape != TopologyKind::Single && shape != TopologyKind::Sentinel =>
-        {
+        (0, Some(given)) if given != 0 && !has_databases(shape) => {
             return bad(
                 "db stands in a URL of one server or of sentinels: a cluster has no databases, and redlock:// takes addresses only",
             );
@@ -349,6 +345,11 @@ fn read(url: &str) -> Result<Target, Fault> {
         tls,
         parameters,
     })
+}
+
+/// Whether its servers have databases by number.
+fn has_databases(shape: TopologyKind) -> bool {
+    matches!(shape, TopologyKind::Single | TopologyKind::Sentinel)
 }
 
 /// A target whose addresses fit its shape.

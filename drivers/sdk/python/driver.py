@@ -61,4 +61,5 @@ class Lock:
         return held.timer.is_alive()  # until it was told, whatever the server knows
 
 
-run(Lock, name="set-nx-px", version="1.0", kinds=["plain"], topologies=["single"], features=["lost"])
+if __name__ == "__main__":
+    run(Lock, name="set-nx-px", version="1.0", kinds=["plain"], topologies=["single"], features=["lost"])
