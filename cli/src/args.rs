@@ -370,14 +370,19 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
 
 /// What a client that cannot be connected is to the user: wrong usage if what was asked for cannot work, else something missing.
 pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
-    // The node is named where it was dialled, too: once is enough. Several nodes are each named there alone.
-    let mut text = error.to_string();
-    if let Some(node) = error.node() {
-        text = text.replacen(&format!(": could not connect to {node}: "), ": ", 1);
-    }
+    let text = unconnected_text(&error);
     match error.kind() {
         lock_core::ErrorKind::Invalid => crate::exit::usage(elsewhere(&text).unwrap_or(text)),
         _ => crate::exit::missing(text),
+    }
+}
+
+/// Why there is no connection. The node is named where it was dialled, too: once is enough. Several nodes are each named there alone.
+pub(crate) fn unconnected_text(error: &lock_core::LockError) -> String {
+    let text = error.to_string();
+    match error.node() {
+        Some(node) => text.replacen(&format!(": could not connect to {node}: "), ": ", 1),
+        None => text,
     }
 }
 

@@ -436,6 +436,7 @@ fn a_server_that_is_not_there_yet_is_waited_for_and_that_is_said_once() {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     lines.read_line(&mut said).unwrap();
     assert!(said.contains("waiting for it"), "{said}");
+    assert_eq!(said.matches("could not connect").count(), 1, "{said}");
     let _server = Server::start_at(port, &[]);
     assert_eq!(child.wait().unwrap().code(), Some(5));
     let mut rest = String::new();

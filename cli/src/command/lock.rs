@@ -218,7 +218,8 @@ async fn connect(
             return Err(error);
         }
         if !std::mem::replace(&mut is_said, true) {
-            terminal.note(&format!("locklab: {error}; waiting for it"));
+            let why = crate::args::unconnected_text(&error);
+            terminal.note(&format!("locklab: {why}; waiting for it"));
         }
         tokio::time::sleep(ABSENCE_PAUSE).await;
     }
