@@ -176,8 +176,9 @@ async fn a_rate_can_be_a_share_of_what_the_clients_complete() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_two_libraries_hand_a_lock_to_each_other() {
+    // The baseline announces no release: lock-core looks again when the lease that it has seen ends, here several times in a second.
     let text = "name = \"two\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"lock-core:plain + baseline:set-nx-px\"\nwait = \"2s\"\n\
-                [load]\nclients = 4\nhold = \"10ms\"\nthink = \"5ms..30ms\"\nduration = \"3s\"\n[expect]\ncontract = \"clean\"\n";
+                lease = \"250ms\"\n[load]\nclients = 4\nhold = \"10ms\"\nthink = \"20ms..60ms\"\nduration = \"3s\"\n[expect]\ncontract = \"clean\"\n";
     let plan = plan(text, 7);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let parts = ["lock-core:plain", "baseline:set-nx-px"].map(|name| subject(name) as _);

@@ -21,9 +21,9 @@ use crate::topology::{
 /// repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(1_800);
 
-/// So many records are deleted together, or those of so long.
+/// So many records are deleted together, or those of so long: what a client that is killed may leave of requests that were answered.
 const SPENT: usize = 64;
-const SPENT_LIFE: Duration = Duration::from_secs(5);
+const SPENT_LIFE: Duration = Duration::from_millis(250);
 
 /// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
 /// by themselves; deleting them keeps a busy client from having an hour's worth of them.

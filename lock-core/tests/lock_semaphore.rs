@@ -660,3 +660,30 @@ async fn records_of_answered_requests_end_while_the_client_is_idle() {
     server.wait_for(&["KEYS", "*"], |keys| keys == "n");
     assert_eq!(server.ok(&["GET", "n"]), "1");
 }
+
+/// A client that is killed leaves what is there at that moment: the records of its last quarter of a second, however long it has worked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_at_any_moment_would_leave_few_records() {
+    let server = Server::start(&[]);
+    let semaphore = semaphore(&server.url()).await;
+    semaphore.try_set_permits(1, None).await.expect("answered");
+    let mut most = 0;
+    for _ in 0..60 {
+        let guard = semaphore.acquire(1).await.expect("free");
+        tokio::time::sleep(10 * MS).await;
+        guard.release().await.expect("held");
+        tokio::time::sleep(10 * MS).await;
+        let keys = server.ok(&["KEYS", "*latch*"]);
+        let records: Vec<_> = keys.split_whitespace().collect();
+        most = most.max(records.len());
+        for record in records {
+            // It may have been deleted since.
+            let left: i64 = server.ok(&["PTTL", record]).parse().expect("ms");
+            assert!(
+                left <= 3_600_000 && left != -1,
+                "{record} stays for {left} ms"
+            );
+        }
+    }
+    assert!((1..40).contains(&most), "{most}");
+}

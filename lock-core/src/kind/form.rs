@@ -401,9 +401,9 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
     }
 }
 
-/// For how long a server knows a repetition of a request that has no lease, and what an acquire took: longer than anybody sends it again. What was
-/// answered is forgotten within seconds, since nobody asks for it again (`FinishedRecords`); a client that is killed leaves the records of its last
-/// seconds for so long, since a request of them may still be on its way.
+/// For how long a server knows a repetition of a request that has no lease, and what an acquire took: longer than anybody sends it again. What
+/// was answered is forgotten within a quarter of a second, since nobody asks for it again (`FinishedRecords`). A client that is killed leaves the
+/// records of that time: a server cannot tell an answer that came from one that is on its way.
 pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(3_600);
 
 /// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
