@@ -44,7 +44,6 @@ impl Abilities {
         }
     }
 
-    /// What both have.
     fn common(mut self, other: Self) -> Self {
         let keep = |all: &mut Vec<String>, has: &[String]| all.retain(|one| has.contains(one));
         keep(&mut self.kinds, &other.kinds);

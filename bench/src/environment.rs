@@ -93,7 +93,6 @@ fn memory(name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Load average over one minute.
 pub(crate) fn load_average() -> f64 {
     fs::read_to_string("/proc/loadavg")
         .ok()

@@ -24,7 +24,6 @@ use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 /// What a server without the script says: it did not run, and can be sent in full.
 pub(crate) const NO_SCRIPT: &str = "the server does not have the script";
 
-/// Why a command has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CommandError {
     /// It certainly did not run.
@@ -61,7 +60,6 @@ impl From<CommandError> for ReleaseEnd {
     }
 }
 
-/// A command of these words.
 pub(crate) fn cmd(words: &[&str]) -> Cmd {
     let mut cmd = redis::cmd(words[0]);
     cmd.arg(&words[1..]);
@@ -88,19 +86,16 @@ impl Script {
 #[derive(Default)]
 struct ServerDirectory {
     connections: BTreeMap<String, MultiplexedConnection>,
-    /// Sentinel: the master.
     master: Option<String>,
     /// Cluster: first slot, last slot, master; sorted.
     slots: Vec<(u16, u16, String)>,
 }
 
-/// A connection that one caller has for itself.
 pub(crate) struct ExclusiveConnection {
     address: String,
     connection: MultiplexedConnection,
 }
 
-/// Connections to a target.
 pub(crate) struct Links {
     target: Target,
     /// `host:port`, or the path of a socket.
@@ -149,7 +144,6 @@ impl Links {
         }
     }
 
-    /// The addresses of the URL.
     pub(crate) fn endpoints(&self) -> &[String] {
         &self.endpoints
     }
@@ -526,7 +520,6 @@ impl Links {
     }
 }
 
-/// There is no server to send to.
 fn nowhere(what: &'static str, why: String) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, what, why))
 }

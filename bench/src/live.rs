@@ -30,7 +30,6 @@ pub fn watch() {
     WATCHED.store(true, Relaxed);
 }
 
-/// A grant that was asked for then.
 pub(crate) fn granted(called: Instant, granted: Instant) {
     if WATCHED.load(Relaxed) {
         let mut waits = WAITS.own().1;

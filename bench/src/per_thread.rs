@@ -38,7 +38,6 @@ impl<T, const PARTS: usize> PerThread<T, PARTS> {
         self.0[at].0.lock().expect("no panic")
     }
 
-    /// All parts, one after the other.
     pub(crate) fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         (0..PARTS).map(|at| self.part(at))
     }

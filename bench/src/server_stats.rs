@@ -30,7 +30,6 @@ pub struct ServerWatch {
     /// `None`: servers that are not asked.
     links: Option<Links>,
     nodes: Vec<String>,
-    /// Of servers that are not asked.
     processes: Vec<u32>,
     /// Bytes of the answers to our own questions.
     answered: AtomicU64,
@@ -112,7 +111,6 @@ impl ServerWatch {
     }
 }
 
-/// One server's INFO.
 fn read(info: &str) -> Option<ServerCounts> {
     let mut counts = ServerCounts::default();
     let mut seen_cpu = false;

@@ -115,7 +115,6 @@ fn scale(scenario: &mut Scenario, renewed: Duration) {
     }
 }
 
-/// What a lock does not do that lacks a feature.
 fn lacking(feature: &str, durability: &str) -> String {
     match feature {
         "durability" => format!(
@@ -224,7 +223,6 @@ fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<
         .collect()
 }
 
-/// The judged checkers of a state.
 fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {
     judged_of(result).filter(move |(_, verdict)| verdict.state == state)
 }
@@ -481,7 +479,6 @@ fn against_odds(scenario: &Scenario, result: &ScenarioResult) -> String {
     share.map_or(String::new(), starved)
 }
 
-/// How much happened.
 fn over(result: &ScenarioResult) -> String {
     let endings = result.operations.get("acquire");
     let grants = endings.and_then(|endings| endings.get("ok"));

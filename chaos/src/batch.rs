@@ -180,7 +180,6 @@ pub fn run_each(
     Ok(futures_util::stream::iter(runs).buffer_unordered(options.jobs))
 }
 
-/// The options of one run of a batch.
 pub(crate) fn run_options(
     dir: PathBuf,
     planned: &PlannedRun,

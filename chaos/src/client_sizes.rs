@@ -11,15 +11,12 @@ use tokio::sync::watch;
 use crate::faults::ClientControl;
 use crate::plan::Plan;
 
-/// What is measured, as bounds name it.
 const NAMES: [&str; 3] = ["connections", "subscriptions", "memory_mb"];
 
-/// Whether a bound of any of these is expected.
 pub(crate) fn are_expected(plan: &Plan) -> bool {
     NAMES.iter().any(|name| plan.expect.contains_key(*name))
 }
 
-/// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks until `stop`, and once more then: the most of each.
@@ -79,7 +76,6 @@ fn subscribed(list: &str) -> u64 {
     counts.sum()
 }
 
-/// The most memory that a process has had resident.
 fn resident_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status

@@ -24,7 +24,6 @@ use crate::tracker::Tracker;
 /// A process that got SIGKILL is gone within milliseconds; a machine that swaps may need longer.
 const DEATH_WITHIN: Duration = Duration::from_secs(10);
 
-/// The clients of a run.
 pub(crate) struct Clients {
     subject: Arc<dyn Subject>,
     target: String,
@@ -37,7 +36,6 @@ pub(crate) struct Clients {
     tracker: Arc<Tracker>,
     deployment: Arc<Deployment>,
     slots: Vec<Slot>,
-    /// Which of them run here.
     share: GeneratorShare,
     /// Clients that died: their tasks end by themselves, and are waited for at the end.
     dead: Mutex<Vec<Arc<RunningClient>>>,
@@ -48,7 +46,6 @@ struct Slot {
     state: Mutex<State>,
 }
 
-/// What is to be reported of clients that have finished.
 #[derive(Debug, Default)]
 pub(crate) struct ClientsReport {
     /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had killed them.
@@ -134,7 +131,6 @@ impl Clients {
         named.expect("naming clients does not panic");
     }
 
-    /// Starts the tasks of all clients.
     pub(crate) fn start(&self, connected: Vec<Connected>) {
         for ((_, slot), connected) in self.own().zip(connected) {
             self.start_one(slot, connected);

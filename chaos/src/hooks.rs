@@ -9,7 +9,6 @@ use cluster_config::Node;
 use cluster_config::input::{nearest, one_of};
 use serde::{Deserialize, Serialize};
 
-/// What may stand in braces.
 const WORDS: [&str; 5] = ["node", "address", "host", "port", "role"];
 
 /// The ending of the name under which the undo of a fault stands: `pause` and `pause-heal`.
@@ -75,7 +74,6 @@ impl Hook {
         Ok(Hook(words))
     }
 
-    /// The program and its arguments for one node.
     pub(crate) fn for_node(&self, node: &Node) -> Vec<String> {
         let values = [
             ("{node}", node.name.clone()),

@@ -4,7 +4,6 @@ use cluster_config::{Deployment, Node};
 
 use crate::faults::{FaultError, failed};
 
-/// One member, in the eyes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) id: String,
@@ -63,12 +62,10 @@ impl Member {
             .any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
-    /// Its slots, lowest first.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
         self.slots.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// The server behind it.
     pub(crate) fn node<'d>(&self, deployment: &'d Deployment) -> Option<&'d Node> {
         by_address(deployment, &self.address)
     }
@@ -83,7 +80,6 @@ pub(crate) async fn known_to(
     Ok(view.lines().filter_map(Member::parse).collect())
 }
 
-/// What a node says of itself.
 pub(crate) async fn itself(deployment: &Deployment, node: &str) -> Result<Member, FaultError> {
     known_to(deployment, node)
         .await?

@@ -48,11 +48,9 @@ pub struct Names {
 
 #[derive(Debug)]
 struct Server {
-    /// Where it really is.
     real: SocketAddr,
     /// At which of its addresses clients reach it.
     place: u8,
-    /// What its name means.
     means: Option<IpAddr>,
 }
 

@@ -36,7 +36,6 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) struct NemesisContext {
     pub(crate) world: Arc<FaultWorld>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// How many grants there were so far.
     pub(crate) grants: watch::Receiver<u64>,
     /// Turns true when the load has ended: everything is to be healed.
     pub(crate) end: watch::Receiver<bool>,
@@ -48,7 +47,6 @@ pub(crate) struct NemesisContext {
     pub(crate) hooks: Arc<Hooks>,
     /// Who else carries faults out.
     pub(crate) engine: Option<Arc<dyn Engine>>,
-    /// Which part of the run this is.
     pub(crate) share: GeneratorShare,
     /// Whom a fault is being taken off, or should have left by the plan.
     pub(crate) healing: watch::Sender<Vec<Target>>,

@@ -70,18 +70,15 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// How many tasks there are in all clients.
     pub(crate) fn tasks(&self) -> usize {
         let clients = self.clients.iter();
         clients.map(|client| client.task_seeds.len()).sum()
     }
 
-    /// The names of the clients.
     pub(crate) fn client_names(&self) -> impl Iterator<Item = String> {
         self.clients.iter().map(|client| client.name.clone())
     }
 
-    /// How many tasks each client has.
     pub(crate) fn tasks_per_client(&self) -> usize {
         let first = self.clients.first();
         first.map_or(1, |client| client.task_seeds.len())
@@ -183,7 +180,6 @@ impl Plan {
         }
     }
 
-    /// The kinds of its faults.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static FaultKind> {
         self.faults.iter().filter_map(FaultSpec::kind)
     }

@@ -11,7 +11,6 @@ use crate::partition;
 use crate::polling::until;
 use crate::scenario::{FaultParty, FaultSite};
 
-/// A fault on the holder waits so long for somebody to hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A server that runs and does not say what it is is asked again for so long.
@@ -134,7 +133,6 @@ async fn holder(world: &FaultWorld) -> Result<u32, FaultError> {
     holder.ok_or_else(|| failed!("nobody held a lock for {HOLDER_WITHIN:?}"))
 }
 
-/// The master that clients of `lock` are sent to.
 async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultError> {
     let named = match deployment.topology().kind {
         TopologyKind::Sentinel => by_sentinels(deployment).await,

@@ -47,7 +47,6 @@ pub struct Roles {
     learned: HashMap<u64, Shape>,
     /// How often a command was clear, by role.
     clear: [u32; 4],
-    /// The labels of the last command of each connection.
     last: HashMap<u64, (Label, Label)>,
     /// Whether clients hear of this lock by pushed messages.
     pushes: bool,
@@ -58,7 +57,6 @@ pub struct Roles {
 #[derive(Debug, Default)]
 struct Shape {
     seen: u32,
-    /// While this role was possible.
     possible: [u32; 4],
     /// While only this role was possible.
     clear: [u32; 4],
@@ -284,7 +282,6 @@ impl Roles {
         again
     }
 
-    /// The label of a message that is pushed to a client.
     pub(crate) fn push(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> Label {
         let client = format!("c{}", passage.client);
         let mut in_flight = self.in_flight.values();

@@ -62,7 +62,6 @@ impl SmallestPlanSearch {
         Ok(Some(shrinker))
     }
 
-    /// Whether a run of a plan violates the class.
     async fn convicts(&self, plan: &Plan) -> Result<bool, RunError> {
         let dir = self.dir.join("run");
         // What an earlier run left, as when its disk was busy: a history is never added to.

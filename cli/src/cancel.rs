@@ -16,7 +16,6 @@ impl HangUp {
         }))
     }
 
-    /// Completes when it comes.
     pub(crate) async fn recv(&mut self) {
         match &mut self.0 {
             Some(signal) => {
@@ -69,12 +68,10 @@ impl Cancel {
         Ok(Cancel { wanted })
     }
 
-    /// Whether an end is wanted.
     pub(crate) fn is_wanted(&self) -> bool {
         *self.wanted.borrow()
     }
 
-    /// Completes when an end is wanted.
     pub(crate) async fn wanted(&self) {
         let mut wanted = self.wanted.clone();
         if wanted.wait_for(|wanted| *wanted).await.is_err() {
@@ -82,7 +79,6 @@ impl Cancel {
         }
     }
 
-    /// The flag itself, for crates that take one.
     pub(crate) fn flag(&self) -> watch::Receiver<bool> {
         self.wanted.clone()
     }

@@ -4,7 +4,6 @@ use chaos::run::RunError;
 use cluster_config::ClusterError;
 use nix::libc;
 
-/// Everything came out as expected.
 pub(crate) const AS_EXPECTED: u8 = 0;
 /// A violation where clean was expected, a control not convicted, a gate not passed.
 pub(crate) const NOT_AS_EXPECTED: u8 = 1;
@@ -16,9 +15,7 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const INPUT: u8 = 65;
 /// A server, a package or an engine is missing.
 pub(crate) const MISSING: u8 = 69;
-/// A defect of ours.
 pub(crate) const DEFECT: u8 = 70;
-/// `lock`: not acquired in time.
 pub(crate) const NOT_ACQUIRED: u8 = 75;
 /// `lock`: the lock was lost while the command ran.
 pub(crate) const LOST: u8 = 76;
@@ -26,7 +23,6 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// `lock`: there is no such command, as the shell says it.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// Interrupted by the user.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What came out where nothing can be unknown.
@@ -130,12 +126,10 @@ pub(crate) fn input(message: impl std::fmt::Display) -> anyhow::Error {
     failure(INPUT, message)
 }
 
-/// Something is missing or does not answer, 69.
 pub(crate) fn missing(message: impl std::fmt::Display) -> anyhow::Error {
     failure(MISSING, message)
 }
 
-/// Interrupted, 130.
 pub(crate) fn interrupted(message: impl std::fmt::Display) -> anyhow::Error {
     failure(INTERRUPTED, message)
 }

@@ -26,7 +26,6 @@ pub(crate) fn work_dir() -> anyhow::Result<tempfile::TempDir> {
     })
 }
 
-/// Writes a file as a whole.
 pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let path = path.as_ref();
     results::store::write_whole(path, bytes.as_ref()).map_err(|error| {

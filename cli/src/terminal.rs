@@ -69,7 +69,6 @@ fn painted(text: &str) -> String {
 /// Where a command writes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Terminal {
-    /// The options of every command.
     pub(crate) common: Common,
     bars: MultiProgress,
     color: bool,
@@ -99,7 +98,6 @@ impl Terminal {
         }
     }
 
-    /// How a summary looks here.
     pub(crate) fn text_options(&self) -> TextOptions {
         let size = console::Term::stdout().size_checked();
         let stated = || std::env::var("COLUMNS").ok()?.parse().ok();

@@ -33,7 +33,6 @@ impl ClusterError {
         ClusterError::Other(message.into())
     }
 
-    /// What nobody can have.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         ClusterError::Invalid(message.into())
     }

@@ -310,7 +310,6 @@ pub fn asked_lines(topology: &Topology) -> String {
     text
 }
 
-/// The templates of a role, one after the other.
 fn template(kind: TopologyKind, role: Role, access: &Access) -> String {
     let cluster = kind == TopologyKind::Cluster;
     let mut parts = match role {

@@ -31,7 +31,6 @@ pub struct Node {
     pub announced: SocketAddr,
     /// Its log file.
     pub log: PathBuf,
-    /// How the harness reaches it.
     pub(crate) dial: Dial,
 }
 

@@ -121,7 +121,6 @@ pub fn sweep() -> Result<(), ClusterError> {
     sweep_own_dirs()
 }
 
-/// The process that starts a deployment.
 pub(crate) fn this_process() -> Result<ProcessId, ClusterError> {
     ProcessId::own()
         .ok_or_else(|| missing!("/proc is not readable; mount it, processes are told apart by it"))
@@ -257,7 +256,6 @@ fn is_running(record: &Running) -> bool {
         || record.detached && (!own_processes(record).is_empty() || has_containers(record))
 }
 
-/// Ends the servers of a record, whatever they run in.
 fn end_servers(record: &Running) -> Result<(), ClusterError> {
     end_processes(record)?;
     if record.provisioner != ProvisionerKind::Container {

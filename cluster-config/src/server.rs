@@ -87,7 +87,6 @@ impl Server {
         })
     }
 
-    /// The numbers of its version.
     fn numbers(&self) -> Vec<u32> {
         let parts = self.version.split('.');
         parts.map(|part| part.parse().unwrap_or(0)).collect()
@@ -108,7 +107,6 @@ impl Server {
         self.knows("tls-port 0")
     }
 
-    /// Whether it understands a line of configuration.
     fn knows(&self, line: &str) -> bool {
         const NONSENSE: &str = "locklab-asks yes";
         let child = Command::new(&self.path)

@@ -97,7 +97,6 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
     }
 }
 
-/// Whether every link of it has a client at one end.
 fn of_clients(on: &FaultSite) -> bool {
     let servers = |side: &Vec<FaultParty>| side.iter().any(|who| !who.is_client());
     match on {
@@ -214,7 +213,6 @@ fn on_pods(harm: &FaultInjection<'_>) -> Result<(&'static str, Value), String> {
     })
 }
 
-/// A fault on links: what NetworkChaos does to packets.
 fn on_packets(harm: &FaultInjection<'_>) -> Result<Value, String> {
     Ok(match harm.fault {
         "cut" | "partition" => json!({"action": "partition"}),

@@ -23,7 +23,6 @@ use crate::cluster::{Cluster, ClusterError};
 
 /// Chaos Mesh has so long to say AllInjected.
 const INJECTED_WITHIN: Duration = Duration::from_secs(20);
-/// And so long to recover.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -204,7 +204,6 @@ fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
     (account, role, binding)
 }
 
-/// The scripts and the scenario.
 pub(crate) fn config_volume(spec: &Spec) -> Volume {
     Volume {
         config_map: Some(ConfigMapVolumeSource {

@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-/// The user of the Dockerfile.
 const USER: i64 = 10_001;
 
 pub(crate) fn template(labels: BTreeMap<String, String>, pod: PodSpec) -> PodTemplateSpec {
@@ -54,7 +53,6 @@ pub(crate) fn confined() -> SecurityContext {
     }
 }
 
-/// On nodes of their own, as long as there are enough.
 pub(crate) fn apart(labels: BTreeMap<String, String>) -> Affinity {
     Affinity {
         pod_anti_affinity: Some(PodAntiAffinity {

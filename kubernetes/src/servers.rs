@@ -104,7 +104,6 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
     }
 }
 
-/// Pods of one part.
 fn nodes(topology: &Topology) -> u32 {
     topology.data_nodes() + topology.count(Role::Sentinel)
 }

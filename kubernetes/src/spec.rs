@@ -156,7 +156,6 @@ impl Spec {
     }
 }
 
-/// What a StatefulSet of ours has not.
 fn unserved(topology: &Topology, has_image: bool) -> Option<String> {
     let why = match topology.kind {
         kind if !kind.is_redis() => format!("servers of `{kind}` are not rendered"),

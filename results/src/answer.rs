@@ -31,19 +31,15 @@ pub(crate) enum ExclusionOutcome {
 /// How a part of the answer is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// The lock was lost.
     Lost,
-    /// It was kept.
     Kept,
     /// Too little is known, or callers outlived their leases.
     Doubt,
     /// A detail of the part before it, which a line for each scenario says too.
     Detail,
-    /// A figure.
     Plain,
 }
 
-/// A part of the answer.
 pub(crate) type Part = (Tone, String);
 
 impl ScenarioResult {
@@ -127,7 +123,6 @@ impl ScenarioResult {
             .find(|verdict| verdict.state == State::Violated)
     }
 
-    /// The verdict by which the lock was lost; `None` where it was not.
     pub(crate) fn losing(&self) -> Option<&Verdict> {
         self.gravest().filter(|_| self.is_lost())
     }
@@ -170,7 +165,6 @@ pub fn lost(run: &Run) -> usize {
     }
 }
 
-/// The answer, part by part.
 pub(crate) fn parts(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit);
@@ -201,7 +195,6 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
     parts
 }
 
-/// The scenarios of a run that are no controls.
 fn tried(run: &Run) -> Vec<&ScenarioResult> {
     run.scenarios.iter().filter(|s| !s.is_control()).collect()
 }
@@ -410,7 +403,6 @@ fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(ExclusionOutcome) -> usiz
     })
 }
 
-/// In how many configurations the lock was lost; `None` where in none.
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
     let (total, count) = tally(tried);
     let lost = count(ExclusionOutcome::Lost);
@@ -517,7 +509,6 @@ pub(crate) fn may_be_quoted(row: &BenchRow) -> bool {
     stands(row, State::Clean)
 }
 
-/// Whether its figures stand, beside this word on its safety.
 fn stands(row: &BenchRow, safety: State) -> bool {
     row.valid && row.safety.state == safety && row.cycles_per_s.median.is_finite()
 }

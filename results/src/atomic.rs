@@ -30,7 +30,6 @@ pub(crate) fn write_with(
     File::open(directory)?.sync_all()
 }
 
-/// The directory of a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -4,7 +4,6 @@ use crate::measures::{HandoffMeasures, Renewal, SweepPoint};
 use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
 use crate::units;
 
-/// What a number is, and so how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Nanoseconds.
@@ -20,7 +19,6 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Its symbol, as in the JSON of comparisons.
     pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Time => "ns",
@@ -51,27 +49,21 @@ pub(crate) struct Figure<T: 'static> {
     pub(crate) head: &'static str,
     /// What it is, for who points at the heading.
     pub(crate) about: &'static str,
-    /// Its unit.
     pub(crate) unit: Unit,
-    /// Whether more is better.
     pub(crate) more_is_better: bool,
-    /// The figure; `None` where there is none.
     pub(crate) of: fn(&T) -> Option<Estimate>,
 }
 
 impl<T> Figure<T> {
-    /// The figure in words; `–` where there is none.
     pub(crate) fn words(&self, of: &T) -> String {
         (self.of)(of).map_or("–".to_owned(), |figure| self.unit.words(figure.median))
     }
 
-    /// Whether there is a figure.
     fn known(&self, of: &T) -> bool {
         (self.of)(of).is_some()
     }
 }
 
-/// Whether more is better of the figure that a comparison names.
 pub(crate) fn more_is_better(name: &str) -> bool {
     let mut all = OF_ROWS.iter();
     all.any(|figure| figure.name == name && figure.more_is_better)
@@ -86,7 +78,6 @@ pub(crate) fn point(median: f64) -> Estimate {
     }
 }
 
-/// What a getter may give.
 trait Measured {
     fn estimate(self) -> Option<Estimate>;
 }
@@ -121,7 +112,6 @@ pub(crate) type Quantile = (&'static str, fn(&Quantiles) -> Option<u64>);
 const P50: Quantile = ("p50", |quantiles| quantiles.p50);
 const P99: Quantile = ("p99", |quantiles| quantiles.p99);
 
-/// All of them.
 pub(crate) static QUANTILES: [Quantile; 5] = [
     P50,
     ("p90", |quantiles| quantiles.p90),
@@ -130,7 +120,6 @@ pub(crate) static QUANTILES: [Quantile; 5] = [
     ("max", |quantiles| quantiles.max),
 ];
 
-/// A latency of rows.
 #[derive(Debug)]
 pub(crate) struct Latency {
     pub(crate) name: &'static str,
@@ -138,7 +127,6 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// A quantile, with its interval where that was estimated.
     pub(crate) fn at(&self, (name, of): Quantile, row: &BenchRow) -> Option<Estimate> {
         let certainty = &row.measures.certainty;
         let interval = match (name, self.name) {
@@ -346,7 +334,6 @@ figures! { OF_SWEEPS of SweepPoint;
     SWEEP_SERVER_CPU: "server_cpu_us_per_cycle" "", "server µs" Cpu LESS, "Server CPU per cycle", |point| point.server_cpu_us_per_cycle;
 }
 
-/// What every table of rows shows.
 pub(crate) static BENCH: [Figure<BenchRow>; 7] = [
     CYCLES,
     ACQUIRE_P50,
@@ -357,7 +344,6 @@ pub(crate) static BENCH: [Figure<BenchRow>; 7] = [
     JAIN,
 ];
 
-/// What is compared, in this order.
 pub(crate) static COMPARED: [Figure<BenchRow>; 8] = [
     CYCLES,
     ACQUIRE_P50,
@@ -373,7 +359,6 @@ pub(crate) static COMPARED: [Figure<BenchRow>; 8] = [
 pub(crate) struct Group {
     pub(crate) title: &'static str,
     pub(crate) note: &'static str,
-    /// Whether a row has what the table is about.
     pub(crate) applies: fn(&BenchRow) -> bool,
     pub(crate) figures: &'static [Figure<BenchRow>],
 }

@@ -16,7 +16,6 @@ const MOST_BYTES: usize = 1 << 20;
 /// No histogram holds a larger value.
 const MOST: u64 = i64::MAX as u64;
 
-/// Of `(value, count)` pairs.
 fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String> {
     let highest = pairs.iter().map(|(value, _)| *value).max();
     let highest = highest.unwrap_or(0).clamp(2, MOST);

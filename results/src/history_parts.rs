@@ -266,7 +266,6 @@ struct Shift<'a> {
     number: u64,
     /// Times never go back.
     last_ns: u64,
-    /// What was last said of the clock.
     said_ns: Option<u64>,
 }
 

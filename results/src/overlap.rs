@@ -55,7 +55,6 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Its owner in a mode, as one number.
     fn owner_in(&self, mode: Mode) -> u64 {
         u64::from(self.owner) << 2 | mode as u64
     }

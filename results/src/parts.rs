@@ -5,7 +5,6 @@ use itertools::Itertools;
 use crate::merge::MergeError;
 use crate::run::{Meta, PlanPart, Run, ScenarioShare};
 
-/// A run that is a part, and of what.
 type Of<'a> = (&'a Run, &'a PlanPart);
 
 /// How the whole came out that the parts make up.
@@ -74,7 +73,6 @@ pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
     }))
 }
 
-/// What two parts do not have in common, if anything.
 fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
     let (a, b) = (&base.meta, &run.meta);
     let version = |meta: &Meta| format!("{} {}", meta.version, meta.commit);
@@ -112,7 +110,6 @@ fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
     (!differing.is_empty()).then(|| format!("{name} (seed {seed}): {differing}"))
 }
 
-/// Whether a part has the result of a share.
 fn tried(run: &Run, ScenarioShare { name, seed, .. }: &ScenarioShare) -> bool {
     let mut results = run.scenarios.iter();
     results.any(|result| result.name == *name && result.seed == *seed)

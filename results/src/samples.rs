@@ -54,7 +54,6 @@ pub(crate) fn scenario(name: &str, topology: &str, contract: State) -> ScenarioR
     result
 }
 
-/// Asserts that a text has all of these, in their order.
 #[track_caller]
 pub(crate) fn says(text: &str, parts: &[&str]) {
     let mut rest = text;
@@ -64,7 +63,6 @@ pub(crate) fn says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A run of these.
 pub(crate) fn run(name: &str, rows: Vec<BenchRow>, scenarios: Vec<ScenarioResult>) -> Run {
     Run {
         rows,

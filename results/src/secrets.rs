@@ -131,7 +131,6 @@ fn remember(user: &str, password: &str) {
     known.sort_by_key(|password| Reverse(password.word.len()));
 }
 
-/// A text with its `%XX` decoded, as far as that is text.
 fn decoded(text: &str) -> String {
     let (mut bytes, mut at) = (Vec::new(), 0);
     while let Some(byte) = text.as_bytes().get(at) {

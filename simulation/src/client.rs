@@ -19,7 +19,6 @@ use tokio::sync::mpsc;
 
 use crate::process::Process;
 
-/// Connects a subject as a process.
 pub(crate) async fn connect(
     subject: &Arc<dyn Subject>,
     to: &ConnectTo,
@@ -133,7 +132,6 @@ struct Client {
     names: Arc<Names>,
 }
 
-/// What is said of a call whose process ended.
 const ENDED: &str = "its process ended";
 
 impl Client {

@@ -67,7 +67,6 @@ impl Clients {
         }
     }
 
-    /// Connects and starts all.
     pub(crate) async fn start(&self) -> Result<(), SubjectError> {
         let all = self.slots.iter().map(|slot| self.connect(slot));
         let connected = futures_util::future::try_join_all(all).await?;
@@ -108,7 +107,6 @@ impl Clients {
         state.running = Some((Arc::new(running), process));
     }
 
-    /// The number of clients.
     pub(crate) fn count(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -121,7 +119,6 @@ impl Clients {
         lock(&self.slot(number)?.state).running.clone()
     }
 
-    /// Whether there was something to stop.
     pub(crate) fn pause(&self, number: u32) -> bool {
         let running = self.running(number);
         running.iter().for_each(|(running, _)| running.pause());
@@ -134,7 +131,6 @@ impl Clients {
         }
     }
 
-    /// Whether there was something to kill.
     pub(crate) async fn kill(&self, number: u32) -> bool {
         let Some(slot) = self.slot(number) else {
             return false;

@@ -84,7 +84,6 @@ enum Style {
     Unread,
 }
 
-/// What was drawn so far, and what is known of it.
 struct PlanDraft {
     random: StdRng,
     style: Style,

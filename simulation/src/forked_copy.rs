@@ -14,7 +14,6 @@ use std::{
 
 use crate::heap;
 
-/// How long a copy may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     /// Of a processor's time, in whole seconds.
@@ -23,7 +22,6 @@ pub(crate) struct Limit {
     pub(crate) wall_s: u32,
 }
 
-/// What became of a copy.
 pub(crate) struct CopyOutcome {
     /// What it said; if it did not end well, how it ended.
     pub(crate) said: Result<Vec<u8>, String>,
@@ -31,9 +29,7 @@ pub(crate) struct CopyOutcome {
     pub(crate) processor: Duration,
 }
 
-/// A copy at work.
 pub(crate) struct ForkedCopy {
-    /// Which of many it is.
     pub(crate) number: u64,
     process: libc::pid_t,
     limit: Limit,
@@ -119,7 +115,6 @@ impl ForkedCopy {
         }
     }
 
-    /// What became of it.
     pub(crate) fn finish(self) -> CopyOutcome {
         let mut status = 0;
         // SAFETY: numbers alone, for which zeros are fine.

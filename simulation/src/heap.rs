@@ -15,7 +15,6 @@ use std::{
 
 /// How much a run may take; what it does not touch does not exist.
 const AREA: usize = 16 << 30;
-/// Of a large page.
 const PAGE: usize = 2 << 20;
 /// Blocks up to so many bytes are of multiples of [`STEP`], larger ones of powers of two.
 const SMALL: usize = 1 << 10;
@@ -79,7 +78,6 @@ pub(crate) fn begin() {
     });
 }
 
-/// Whether a block is of the area.
 fn is_own(block: *mut u8) -> bool {
     (block as usize).wrapping_sub(BEGINS.load(Ordering::Relaxed)) < AREA
 }

@@ -10,11 +10,9 @@ use crate::{
 /// A timer of a server is never set closer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A server and its machine.
 pub(crate) struct Host {
     pub(crate) address: String,
     pub(crate) server: Server,
-    /// Whether there is a process.
     pub(crate) runs: bool,
     pub(crate) is_stopped: bool,
     /// The connections that the server opened itself.
@@ -38,7 +36,6 @@ impl Host {
         }
     }
 
-    /// Sets the clock wrong, or right.
     pub(crate) fn set_clock(&mut self, skew: Skew) {
         self.skew = skew;
         self.tick_at = None;
@@ -49,7 +46,6 @@ impl Host {
         self.skew.wall(now)
     }
 
-    /// Accepts a connection.
     pub(crate) fn accept(&mut self, connection: u64) -> ConnectionId {
         let id = self.server.connect();
         self.connections.insert(id, connection);
@@ -102,7 +98,6 @@ impl Host {
         }
     }
 
-    /// What it asks others, by connection.
     pub(crate) fn asked(&mut self) -> Vec<(u64, Vec<u8>)> {
         if !self.is_live() {
             return Vec::new();

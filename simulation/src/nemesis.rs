@@ -27,7 +27,6 @@ use crate::{
     system::Skew,
 };
 
-/// The faults that are simulated.
 pub(crate) const FAULTS: [&str; 20] = [
     "client-kill",
     "client-pause",
@@ -330,7 +329,6 @@ impl NemesisContext {
         }
     }
 
-    /// Faults that are orders to a server.
     async fn by_order(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
         let order = async |name, order: &[&str]| self.told(name, order).await == Some(Reply::OK);
         let lasts_ms = fault.lasts_ns.unwrap_or(0) / 1_000_000;

@@ -74,14 +74,12 @@ struct Link {
 
 /// Messages of a link that a fault holds or loses, by what they say.
 pub(crate) struct MessageFault {
-    /// Of the fault.
     pub(crate) span: u64,
     pub(crate) pattern: Pattern,
     /// The first that is harmed, and how many are.
     pub(crate) nth: u64,
     pub(crate) count: u64,
     pub(crate) is_lost: bool,
-    /// How many fitted so far.
     pub(crate) fitted: u64,
 }
 
@@ -129,7 +127,6 @@ enum Phase {
     Reset,
 }
 
-/// Something that arrives somewhere.
 #[derive(Debug)]
 enum Event {
     /// At the server.
@@ -594,7 +591,6 @@ impl State {
         ended
     }
 
-    /// Starts it again, with what it saved.
     pub(crate) fn start_process(&mut self, name: &str) -> bool {
         let now = self.now();
         let loading = Duration::from_millis(self.random.random_range(0..300));
@@ -620,7 +616,6 @@ impl State {
         Some(own)
     }
 
-    /// What it says to that, once it does.
     pub(crate) fn said(&mut self, name: &str, own: ConnectionId) -> Option<Reply> {
         let host = self.hosts.get_mut(name).filter(|host| host.is_live())?;
         let said = host.server.output(own);
@@ -629,7 +624,6 @@ impl State {
         Some(reply)
     }
 
-    /// Whether there is a process that is stopped.
     pub(crate) fn is_stopped(&self, name: &str) -> bool {
         let host = self.hosts.get(name);
         host.is_some_and(|host| host.is_stopped)
@@ -680,7 +674,6 @@ impl State {
         ended.len() as u64
     }
 
-    /// Ends the connections that a way belongs to, by a reset or by their end: how many.
     pub(crate) fn end_way(&mut self, way: &Way, by_reset: bool) -> u64 {
         let how = if by_reset {
             Phase::Reset
@@ -740,7 +733,6 @@ impl State {
         }
     }
 
-    /// How much a cut holds.
     pub(crate) fn held(&self, way: &Way) -> usize {
         self.links.get(way).map_or(0, |link| link.held.len())
     }
@@ -764,7 +756,6 @@ impl State {
         }
     }
 
-    /// Whether a connection is on a way.
     pub(crate) fn is_connected(&self, way: &Way) -> bool {
         let mut all = self.connections.values().filter(|one| one.is_open());
         all.any(|connection| connection.ways.contains(way))

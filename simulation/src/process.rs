@@ -18,7 +18,6 @@ thread_local! {
     static RUNNING: RefCell<Vec<Arc<Process>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One process.
 #[derive(Debug)]
 pub(crate) struct Process {
     /// Its name in the history, `c1`.
@@ -32,11 +31,8 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct Tasks {
     turn: TaskState,
-    /// When it was stopped last.
     stopped_at: Duration,
-    /// For how long it has been stopped before.
     stood_still: Duration,
-    /// How each task is woken.
     wakers: BTreeMap<u64, Waker>,
     numbered: u64,
 }
@@ -58,12 +54,10 @@ impl Process {
         })
     }
 
-    /// The one whose task is running.
     pub(crate) fn running() -> Option<Arc<Self>> {
         RUNNING.with_borrow(|running| running.last().cloned())
     }
 
-    /// The wall clock of the one whose task is running.
     pub(crate) fn running_clock() -> Skew {
         let running = RUNNING.try_with(|running| running.borrow().last().cloned());
         let process = running.ok().flatten();
@@ -77,7 +71,6 @@ impl Process {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = skew;
     }
 
-    /// For how long the one whose task is running has been stopped.
     pub(crate) fn running_stood_still() -> Duration {
         let process = Self::running();
         process.map_or(Duration::ZERO, |process| process.tasks().stood_still)
@@ -111,12 +104,10 @@ impl Process {
         self.dead.send_replace(true);
     }
 
-    /// Returns when it has been killed.
     pub(crate) async fn died(&self) {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// Does something as this process.
     pub(crate) fn within<T>(&self, what: impl FnOnce() -> T) -> T {
         self.push();
         let done = what();

@@ -47,7 +47,6 @@ use crate::{
     system,
 };
 
-/// How sentinels call the master.
 pub(crate) const MASTER_NAME: &str = "locklab";
 
 /// Sentinels and the nodes of a cluster need a moment to find each other.
@@ -330,7 +329,6 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
     }
 }
 
-/// Keeps a history in memory.
 struct HistoryRecorder {
     origin: Instant,
     lines: Mutex<Vec<Line>>,

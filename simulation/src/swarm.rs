@@ -220,7 +220,6 @@ fn finish(run: ForkedCopy) -> io::Result<SeedReport> {
     Ok(SeedReport { processor, ..one })
 }
 
-/// Runs a plan in a process of its own.
 fn run_apart(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
     let mut run = ForkedCopy::start(plan.seed, LIMIT, || one(plan, in_full))?;
     ForkedCopy::first(std::slice::from_mut(&mut run))?;

@@ -29,7 +29,6 @@ pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 pub(crate) struct Skew {
     pub(crate) jump_ns: i64,
     pub(crate) drift_ppb: i64,
-    /// Since when, from the beginning of the run.
     pub(crate) since: Duration,
 }
 

@@ -41,7 +41,6 @@ pub(crate) fn below(dir: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Headers and marks.
 pub(crate) fn check(root: &Path) -> Findings {
     let mut findings = Findings::new();
     for path in sources(root) {
@@ -102,7 +101,6 @@ pub(crate) fn advice(root: &Path) -> Findings {
         .collect()
 }
 
-/// A path as people write it.
 pub(crate) fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root)
         .unwrap_or(path)

@@ -53,7 +53,6 @@ type Module = Vec<String>;
 /// Each module that a file of the crate is: the file, and the text before its tests.
 type Modules = BTreeMap<Module, (String, String)>;
 
-/// All three rules.
 pub(crate) fn check(root: &Path) -> Findings {
     beyond(root, LIMITS, USES_OF_ANOTHER_COMMAND)
 }
@@ -272,7 +271,6 @@ fn is_of_a_name(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The findings of a tree with these files.
     fn findings(files: &[(&str, &str)]) -> String {
         let root = tempfile::tempdir().expect("a directory");
         for (path, text) in files {

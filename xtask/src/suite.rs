@@ -21,7 +21,6 @@ const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
 /// A program of tests, or the tests in the documentation.
 struct Suite {
-    /// What it is called in the output.
     title: String,
     command: Command,
     /// How to run it again by `cargo test`.

@@ -36,7 +36,6 @@ pub(super) struct Arm {
     pub(super) lag: Histogram<u64>,
     pub(super) margin: Histogram<u64>,
     pub(super) holds: u64,
-    /// The first overlap, in words.
     pub(super) overlap: Option<String>,
 }
 
@@ -71,7 +70,6 @@ impl Arm {
         foreign.then(|| plan.kind.clone())
     }
 
-    /// The lock as rows name it.
     pub(super) fn lock(&self, plan: &BenchPlan) -> String {
         results::measures::lock(self.subject.name(), self.kind(plan).as_deref())
     }
@@ -81,7 +79,6 @@ impl Arm {
         format!("{subject}, {workload}, {} tasks", self.tasks)
     }
 
-    /// What its cycles ask for.
     pub(super) fn asks(&self, plan: &BenchPlan) -> CycleShape {
         self.workload.asks.with(&plan.asks)
     }
@@ -176,18 +173,15 @@ impl Arm {
         ))
     }
 
-    /// A figure of each round.
     pub(super) fn each<T, R: FromIterator<T>>(&self, figure: impl FnMut(&Round) -> T) -> R {
         self.rounds.iter().map(figure).collect()
     }
 
-    /// A figure of all rounds together.
     pub(super) fn sum<T, R: std::iter::Sum<T>>(&self, figure: impl FnMut(&Round) -> T) -> R {
         self.rounds.iter().map(figure).sum()
     }
 }
 
-/// A round that went to its end.
 #[derive(Serialize, Deserialize)]
 pub(super) struct WholeRound {
     pub(super) round: Round,
@@ -195,7 +189,6 @@ pub(super) struct WholeRound {
     pub(super) overlap: Option<String>,
 }
 
-/// How a round ended.
 pub(super) enum RoundEnd {
     Whole(Box<WholeRound>),
     /// Why; nothing of it is kept.

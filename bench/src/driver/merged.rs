@@ -37,14 +37,12 @@ struct Head {
     plan: BenchPlan,
 }
 
-/// A line: a round, and which.
 #[derive(Serialize, Deserialize)]
 struct RoundLine<W> {
     of: Key,
     whole: W,
 }
 
-/// The line of a round.
 pub(super) fn line(of: Key, whole: &WholeRound) -> String {
     serde_json::to_string(&RoundLine { of, whole }).expect("numbers and words")
 }
@@ -65,7 +63,6 @@ impl BenchPlan {
 /// What a generator wrote down: a name for messages, and its lines.
 pub type Source = (String, Box<dyn BufRead>);
 
-/// One source that is being read.
 struct RoundSource {
     name: String,
     share: GeneratorShare,
@@ -233,7 +230,6 @@ fn next(parts: &[RoundSource]) -> Option<Key> {
     nexts.next().map(|read| read.of)
 }
 
-/// A round of all parts that made it, and which these are.
 fn joined(parts: &mut [RoundSource], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), PartsError> {
     let mut sum: Option<Box<WholeRound>> = None;
     let mut by = Vec::new();

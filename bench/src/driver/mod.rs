@@ -576,11 +576,8 @@ fn groups(
 /// What is compared: one workload, one number of tasks, every subject.
 struct Group {
     arms: Vec<Arm>,
-    /// The first arm once more.
     again: Option<Arm>,
-    /// How long each of its rounds measures.
     window: Duration,
-    /// Rounds that were dropped.
     dropped: u32,
 }
 

@@ -60,7 +60,6 @@ impl OwnLoops {
         Ok(OwnLoops(drivers))
     }
 
-    /// One round of an arm.
     pub(super) async fn round(
         &self,
         plan: &BenchPlan,

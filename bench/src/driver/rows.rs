@@ -43,7 +43,6 @@ pub(super) fn warnings() -> Vec<String> {
     slow.into_iter().collect()
 }
 
-/// Adds the rows of one group.
 pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut BenchOutcome) {
     for arm in group.iter().filter(|arm| !arm.rounds.is_empty()) {
         let mut row = row(plan, arm, dropped);
@@ -306,7 +305,6 @@ fn renewal(plan: &BenchPlan, arm: &Arm, locks: u32) -> Renewal {
     }
 }
 
-/// What servers spent on keeping the locks of a round.
 fn server_us_per_s_per_1000(round: &Round, locks: u32) -> Option<f64> {
     let thousands = f64::from(locks) / 1_000.0;
     let us = round.spent.server_cpu_us?;
@@ -398,7 +396,6 @@ fn acquire_over_time(arm: &Arm) -> Option<Intervals> {
     Intervals::of(begun_ns as u64, samples)
 }
 
-/// Its quantiles, if it has samples.
 fn some(histogram: &Histogram<u64>) -> Option<Quantiles> {
     (!histogram.is_empty()).then(|| stats::quantiles(histogram))
 }
@@ -416,13 +413,11 @@ fn handoff(arm: &Arm) -> Option<Quantiles> {
     some(&arm.passed.handoff).filter(|_| arm.workload.hands_off)
 }
 
-/// The median over rounds, if every round has the figure.
 fn median_of(arm: &Arm, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = arm.each(figure);
     values.map(|values| stats::median(&values))
 }
 
-/// The interval of that median; `None` with one round.
 fn interval_of(arm: &Arm, figure: impl Fn(&Round) -> Option<f64>) -> Option<Interval> {
     let values: Option<Vec<f64>> = arm.each(figure);
     let estimate = stats::estimate(&values?);

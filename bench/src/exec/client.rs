@@ -46,11 +46,8 @@ const BYE_WITHIN: Duration = Duration::from_secs(5);
 /// What a pending request asked for: it decides which endings are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
-    /// `acquire`.
     Acquire,
-    /// `release` and `extend`.
     Release,
-    /// Everything else.
     Other,
 }
 
@@ -64,7 +61,6 @@ impl Op {
     }
 }
 
-/// A reply as it was read.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) at: Instant,
@@ -190,14 +186,12 @@ impl DriverConnection {
     }
 }
 
-/// A request that was sent.
 struct SentRequest {
     id: u64,
     line: String,
     answer: oneshot::Receiver<Result<Answer, String>>,
 }
 
-/// A connected driver.
 struct ExecClient {
     shared: Arc<DriverConnection>,
     /// It serves one of our own subjects, whose counts are believed.

@@ -20,7 +20,6 @@ static GUARD: Mutex<Option<Child>> = Mutex::new(None);
 
 /// After so many looks that found nothing in a row the guard goes: what is forked while it looks shows by then.
 const QUIET_LOOKS: u32 = 3;
-/// After so many it gives up.
 const MOST_LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -43,7 +43,6 @@ pub struct ExecSubject {
     pub(crate) ours: bool,
     /// The system that it is a lock on, where that is known before it runs and is not Redis.
     pub(crate) system: Option<&'static str>,
-    /// What is to be done before the program is there.
     pub(crate) missing: Option<String>,
 }
 

@@ -22,7 +22,6 @@ const QUEUE: usize = 256;
 /// What is read at once: a pipe's whole buffer.
 const READ: usize = 64 * 1024;
 
-/// Why there is no further line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
     /// The pipe failed.

@@ -25,7 +25,6 @@ use super::processes::{self, Processes};
 use crate::consent;
 use crate::subject::{ConnectTo, SubjectError};
 
-/// A driver that was started.
 pub(super) struct DriverProcess {
     pub(super) child: Child,
     pub(super) processes: Processes,
@@ -35,7 +34,6 @@ pub(super) struct DriverProcess {
     pub(super) logged: oneshot::Receiver<()>,
 }
 
-/// Starts a driver with its pipes.
 pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess, SubjectError> {
     let (done, logged) = oneshot::channel();
     let stderr = match &to.log {
@@ -175,7 +173,6 @@ fn to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Result<St
     Ok(writer.into())
 }
 
-/// How a process ended, in words.
 pub(super) fn ending(status: std::io::Result<std::process::ExitStatus>) -> String {
     use std::os::unix::process::ExitStatusExt;
     match status {

@@ -16,7 +16,6 @@ use nix::unistd::Pid;
 use super::guard;
 use crate::environment::process_stat;
 
-/// The variable that marks what a driver starts.
 pub(super) const MARK: &str = "LOCKLAB_DRIVER";
 /// A process that got SIGKILL is gone within milliseconds; a machine that swaps may need longer.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -47,7 +46,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// Its number and its command.
     fn shown(&self) -> String {
         const LONGEST: usize = 80;
         let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
@@ -124,7 +122,6 @@ impl Processes {
         }
     }
 
-    /// Ends whatever is left.
     pub(super) async fn end(&self) {
         let end = tokio::time::Instant::now() + GONE_WITHIN;
         let left = loop {
@@ -157,7 +154,6 @@ impl Processes {
     }
 }
 
-/// So many are named of those that have left their groups.
 const LEFT_SHOWN: usize = 3;
 
 static LEFT_GROUPS: Mutex<LeftGroups> = Mutex::new(LeftGroups {

@@ -73,7 +73,6 @@ fn on_path(word: &str) -> bool {
     places().iter().any(found)
 }
 
-/// The name in these directories that was meant, as it would be typed.
 fn near(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> String) -> String {
     let here = |dir: &PathBuf| match dir.as_os_str().is_empty() {
         true => fs::read_dir("."),

@@ -10,7 +10,6 @@ use super::Load;
 /// Of a wait without bound callers give up so soon.
 const CANCEL_WITHIN: Duration = Duration::from_secs(1);
 
-/// What one cycle asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct CycleRequest {
     /// The lock, by its place in the load's list.
@@ -19,7 +18,6 @@ pub(crate) struct CycleRequest {
     pub(crate) others: Vec<u32>,
     pub(crate) kind: Arc<str>,
     pub(crate) permits: Option<u32>,
-    /// How long a grant is kept.
     pub(crate) keep: Duration,
     /// Whether it is entered once more inside.
     pub(crate) again: bool,
@@ -79,7 +77,6 @@ impl CycleRequest {
     }
 }
 
-/// A kind of a mix, which is never empty.
 fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(Arc<str>, u32)]) -> &'a Arc<str> {
     let total: u32 = mix.iter().map(|(_, weight)| weight).sum();
     let mut draw = random.random_range(0..total.max(1));

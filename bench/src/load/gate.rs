@@ -9,7 +9,6 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Of a client that runs.
     pub(crate) fn new() -> Self {
         Gate {
             paused: watch::Sender::new(false),

@@ -40,7 +40,6 @@ impl Herd {
         }
     }
 
-    /// One more than the herd was made for.
     pub(crate) fn join(&self) {
         self.gathering().members += 1;
     }

@@ -9,7 +9,6 @@ use crate::{parts::GeneratorShare, workload::Spread};
 /// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000 names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;
 
-/// Which locks there are, and how they are chosen.
 #[derive(Debug)]
 pub(crate) struct Keys {
     spread: Spread,

@@ -20,9 +20,7 @@ use crate::workload::{Rhythm, arrivals::Schedule};
 pub(crate) struct Ticks {
     /// One permit per cycle that is due.
     pub(super) due: Semaphore,
-    /// The schedule, as far as it was taken.
     schedule: Mutex<Schedule>,
-    /// When the schedule began.
     pub(super) began: OnceLock<Instant>,
 }
 
@@ -39,11 +37,9 @@ pub(crate) struct LoadState {
     pub(crate) connector: Option<Connector>,
     pub(crate) keys: Keys,
     pub(crate) ticks: Option<Ticks>,
-    /// Tasks that still prepare.
     pub(crate) preparing: AtomicU64,
     /// Grants so far, for those who wait for the next one's.
     pub(crate) grants: watch::Sender<u64>,
-    /// Whether anybody does.
     pub(crate) counts_grants: bool,
     pub(crate) herd: Herd,
     /// Set at the end of the load; read in every cycle, so by something cheaper than what wakes those who sleep.
@@ -80,7 +76,6 @@ impl LoadState {
         }
     }
 
-    /// Numbers for so many further tasks: the first of them.
     pub(crate) fn numbers(&self, tasks: usize) -> u32 {
         u32::try_from(self.tasks.fetch_add(tasks as u64, Relaxed)).unwrap_or(u32::MAX)
     }

@@ -29,7 +29,6 @@ pub(crate) use pacer::Pacer;
 pub(crate) use steps::{cycle, run};
 pub(crate) use task::{Task, TaskHold};
 
-/// A client as tasks share it.
 pub(crate) type SharedClient = Arc<Box<dyn LockClient>>;
 
 /// What the tasks of a load do.
@@ -136,7 +135,6 @@ impl Default for Load {
 }
 
 impl Load {
-    /// How many of its tasks run here.
     pub(crate) fn own_tasks(&self) -> u32 {
         self.share.count(self.tasks)
     }
@@ -204,7 +202,6 @@ impl Connector {
     }
 }
 
-/// What is timed of a load: a histogram each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadTiming {
     /// From the sending of an acquire to its grant.
@@ -231,7 +228,6 @@ pub(crate) enum LoadTiming {
 }
 
 impl LoadTiming {
-    /// How many there are.
     pub(crate) const COUNT: usize = LoadTiming::Wave as usize + 1;
 }
 
@@ -245,13 +241,9 @@ pub(crate) trait Sink: Send + Sync + 'static {
         called: Instant,
         due: Option<Instant>,
     ) -> u64;
-    /// It was granted.
     fn acquired(&self, task: &Task, call: u64, held: &TaskHold);
-    /// It was not. How long the task is to keep still.
     fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;
-    /// A release is sent next.
     fn releases(&self, task: &Task, held: &TaskHold, sent: Instant) -> u64;
-    /// It was answered.
     fn released(&self, task: &Task, call: u64, held: &TaskHold, sent: Instant, end: ReleaseEnd);
     /// A hold is over without a release.
     fn abandoned(&self, task: &Task, held: &TaskHold, at: Instant);
@@ -260,15 +252,12 @@ pub(crate) trait Sink: Send + Sync + 'static {
     fn names_owners(&self) -> bool {
         false
     }
-    /// An extend is sent next.
     fn extends(&self, _task: &Task, _held: &TaskHold, _lease: Duration) -> u64 {
         0
     }
-    /// It was answered.
     fn extended(&self, _task: &Task, _call: u64, _held: &TaskHold, _end: ReleaseEnd) {}
     /// Its caller gave up an acquire before the answer.
     fn given_up(&self) {}
-    /// Whether the library has said that the hold is lost.
     fn is_lost(&self, _held: &TaskHold) -> bool {
         false
     }
@@ -276,12 +265,10 @@ pub(crate) trait Sink: Send + Sync + 'static {
     fn begins_work(&self, _task: &Task, _held: &TaskHold) -> Vec<i64> {
         Vec::new()
     }
-    /// The holder ends it.
     fn ends_work(&self, _task: &Task, _held: &TaskHold, _seen: Vec<i64>) {}
 
     /// A cycle was due, and the pacer has just said so.
     fn due(&self, _at: Instant) {}
-    /// Something else was timed.
     fn timed(&self, _task: &Task, _what: LoadTiming, _from: Instant, _to: Instant) {}
     /// A client of the task's own could not be connected. How long the task is to keep still.
     fn not_connected(&self, _task: &Task, _why: &str) -> Duration {

@@ -28,7 +28,6 @@ async fn cycles(mut task: Task) {
     }
 }
 
-/// One cycle of the closed loop.
 pub(crate) async fn cycle(task: &mut Task, caller: &mut Option<Box<dyn Caller>>) {
     let asked = task.draw();
     if let Some(caller) = caller {
@@ -168,7 +167,6 @@ fn connector(task: &Task) -> &Connector {
     task.shared.connector.as_ref().expect("a measured load")
 }
 
-/// A client of the task's own.
 async fn connected(task: &Task) -> Option<SharedClient> {
     let connector = connector(task);
     match connector.subject.connect(&connector.to).await {

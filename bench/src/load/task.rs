@@ -23,7 +23,6 @@ use crate::subject::{AcquireEnd, AcquireRequest, Caller, ReleaseEnd};
 const WRITE: &str = "write";
 const READ: &str = "read";
 
-/// A task and its client.
 pub(crate) struct Task {
     pub(crate) shared: Arc<LoadState>,
     pub(crate) client: SharedClient,
@@ -32,7 +31,6 @@ pub(crate) struct Task {
     pub(crate) sink: Arc<dyn Sink>,
     /// Its number among the tasks of all clients.
     pub(crate) number: u32,
-    /// Its name within its client.
     name: String,
     /// Whether it may ask again for what it holds, or the history says who asked.
     reenters: bool,
@@ -43,10 +41,8 @@ pub(crate) struct Task {
     began: Instant,
 }
 
-/// A grant that a task holds.
 pub(crate) struct TaskHold {
     pub(crate) asked: CycleRequest,
-    /// The grant as the client calls it.
     pub(crate) grant: String,
     pub(crate) token: Option<u64>,
     pub(crate) called: Instant,
@@ -105,7 +101,6 @@ impl Task {
         }
     }
 
-    /// Whether there is another cycle.
     pub(super) async fn running(&self) -> bool {
         self.gate().await && self.shared.running()
     }
@@ -138,7 +133,6 @@ impl Task {
         self.pause(think).await;
     }
 
-    /// What the next cycle asks for.
     pub(super) fn draw(&mut self) -> CycleRequest {
         let (shared, number, cycle) = (&self.shared, self.number, self.cycles);
         self.cycles += 1;
@@ -307,7 +301,6 @@ impl Task {
         self.release_by(&self.client, held)
     }
 
-    /// The same by the client that acquired.
     pub(super) async fn release_by(&self, client: &SharedClient, held: TaskHold) -> bool {
         let live = self.gate().await;
         let sent = Instant::now();

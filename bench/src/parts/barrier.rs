@@ -19,7 +19,6 @@ use crate::links::{CommandError, Links, cmd};
 
 /// How often a part says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// A part that was silent for so long is lost.
 const SILENT: Duration = Duration::from_secs(5);
 /// How long the hash outlives the last part.
 const KEPT: Duration = Duration::from_secs(15);
@@ -58,7 +57,6 @@ pub struct Barrier {
     heartbeat: JoinHandle<()>,
 }
 
-/// The hash, and the connection to the server that has it.
 struct BarrierHash {
     links: Links,
     key: String,
@@ -91,7 +89,6 @@ impl BarrierHash {
         Ok(())
     }
 
-    /// Sets a field that is not there yet; what it is then.
     async fn settle(&self, field: &str, value: &str) -> Result<String, CommandError> {
         self.ask::<i64>("HSETNX", &[field, value]).await?;
         let settled: Option<String> = self.ask("HGET", &[field]).await?;
@@ -137,7 +134,6 @@ impl BarrierState {
         self.fields.contains_key(&format!("lost:{index}"))
     }
 
-    /// Which of the parts have not come to a step.
     fn missing(&self, of: u32, step: u64) -> Vec<u32> {
         let at = |index| self.number(&format!("at:{index}"));
         let there = |index| at(index).is_some_and(|at| at >= step);

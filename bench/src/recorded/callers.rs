@@ -7,12 +7,10 @@ use results::open_loop::OpenLoopCall;
 /// Everybody who was due, on the sink's clock.
 #[derive(Default)]
 pub(super) struct Callers {
-    /// When each was due that has no answer.
     waiting: BTreeSet<u64>,
     /// When the caller was due whose call it is, by the call's number.
     calls: HashMap<u64, u64>,
     answered: Vec<OpenLoopCall>,
-    /// When the load was stopped.
     ended_ns: Option<u64>,
 }
 

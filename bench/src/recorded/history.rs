@@ -15,7 +15,6 @@ use crate::subject::{AcquireEnd, ClientEvent, ReleaseEnd, is_shared};
 /// So many events of grants that are not on record are kept; what comes beyond is counted.
 const EARLY_MAX: usize = 1000;
 
-/// What one client writes down.
 pub(super) struct ClientHistory {
     pub(super) record: Arc<Record>,
     pub(super) name: String,
@@ -24,14 +23,12 @@ pub(super) struct ClientHistory {
     pub(super) way: WritePath,
 }
 
-/// The grants of one client.
 #[derive(Default)]
 struct Grants {
     /// Those on record, and whether the library has said that they are lost. What is said of one after its release is about it too.
     lost: HashMap<String, bool>,
     /// What was said of grants that are not on record yet: the `ok` of a grant is written by another task than what is said of it.
     early: Vec<ClientEvent>,
-    /// What was not kept for that.
     beyond: usize,
 }
 
@@ -264,7 +261,6 @@ impl Sink for ClientHistory {
     }
 }
 
-/// The grant that an event is about.
 fn of(event: &ClientEvent) -> Option<&String> {
     match event {
         ClientEvent::Lost { grant, .. } | ClientEvent::Extended { grant, .. } => Some(grant),

@@ -105,7 +105,6 @@ impl Record {
         self.callers.lock().expect("no panic")
     }
 
-    /// The first number of a client's tasks.
     fn number(&self, client: &str, tasks: usize) -> u32 {
         let mut numbers = self.numbers.lock().expect("no panic");
         if let Some((_, number)) = numbers.iter().find(|(name, _)| name == client) {

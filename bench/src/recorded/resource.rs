@@ -86,7 +86,6 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what was recorded.
     #[derive(Default)]
     struct RecordingSink(Mutex<Vec<Entry>>);
 

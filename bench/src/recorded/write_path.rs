@@ -23,7 +23,6 @@ impl WritePath {
         self.latency_ns.store(ns, Ordering::Release);
     }
 
-    /// How many have arrived late.
     pub(super) fn late(&self) -> u64 {
         self.late.load(Ordering::Acquire)
     }

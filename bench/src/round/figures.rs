@@ -37,7 +37,6 @@ const LATE_NS: u64 = 1_000_000;
 /// What an open loop offered within the window.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct OfferedLoad {
-    /// Cycles that were due.
     pub(crate) due: u64,
     /// From the due time to the pacer's waking.
     #[serde(with = "as_pairs")]
@@ -57,9 +56,7 @@ impl Default for OfferedLoad {
 pub(super) struct Figures {
     asks: CycleShape,
     lease: Option<Duration>,
-    /// Whether renewals are of interest.
     listens: bool,
-    /// How many clients share the tasks.
     pub(super) clients: u32,
     base: Instant,
     /// The window; `u64::MAX` until it is known.
@@ -68,7 +65,6 @@ pub(super) struct Figures {
     pub(super) states: Vec<TaskState>,
     pub(super) samples: PerThread<Samples, SHARDS>,
     pub(super) renewals: Renewals,
-    /// `None` in a closed loop.
     offered: Option<Mutex<OfferedLoad>>,
     /// Holds that last, and the most that ever did at once.
     inside: AtomicU64,
@@ -147,7 +143,6 @@ impl Figures {
         Some(std::mem::take(&mut *offered.lock().expect("no panic")))
     }
 
-    /// Those of the thread that asks.
     fn samples(&self) -> MutexGuard<'_, Samples> {
         self.samples.own().1
     }
@@ -176,7 +171,6 @@ impl Figures {
         release_ns.min(sent_ns.saturating_add(trusted_ns))
     }
 
-    /// Counts a cycle of a task.
     pub(super) fn cycle_done(&self, number: u32, t_ns: u64) {
         self.count_cycle(&mut self.samples(), number, t_ns);
     }

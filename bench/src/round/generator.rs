@@ -20,10 +20,8 @@ use crate::{
 
 /// Processor time that is spent on it, after as much again that does not count.
 const ENOUGH: Duration = Duration::from_millis(4);
-/// More tasks than this do not change what one of them costs.
 const MOST_TASKS: u32 = 256;
 
-/// Grants whatever is asked for.
 struct GrantAllClient {
     /// Whether its callers keep what they hold, as those of the client that was measured.
     has_callers: bool,
@@ -45,7 +43,6 @@ impl LockClient for GrantAllClient {
     }
 }
 
-/// A caller that is granted whatever it asks for.
 struct GrantAllCaller;
 
 impl Caller for GrantAllCaller {
@@ -107,7 +104,6 @@ pub(super) fn cpu_us(load: &Load, asks: CycleShape, clients: &[SharedClient]) ->
     Some(spent.as_secs_f64() * 1e6 / cycles as f64)
 }
 
-/// A task, and what keeps its holds.
 type Running = (Option<Box<dyn Caller>>, Task);
 
 /// Lets the tasks go round in turn until enough time is over: how many cycles that were.
@@ -123,7 +119,6 @@ fn spend(tasks: &mut [Running]) -> Option<u64> {
     Some(cycles)
 }
 
-/// Processor time of this thread.
 fn cpu_time() -> Option<Duration> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
     Some(time.into())

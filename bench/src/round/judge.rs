@@ -30,11 +30,9 @@ pub(crate) struct Overlap {
 struct HoldEnds {
     alone: Option<u64>,
     shared: Option<u64>,
-    /// The ends of permits that have not passed.
     permits: BinaryHeap<Reverse<u64>>,
 }
 
-/// What was seen so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Judge {
     /// How many may hold a lock at once, where they are counted; else each hold says whether it shares.
@@ -42,7 +40,6 @@ pub(crate) struct Judge {
     permits: Option<u32>,
     #[serde(skip)]
     locks: Vec<HoldEnds>,
-    /// Holds seen.
     pub(crate) seen: u64,
     /// The first overlap; of permits, the first time that there were too many.
     #[serde(skip)]

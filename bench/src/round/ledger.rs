@@ -159,7 +159,6 @@ impl OfLock {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// How many may hold a lock at once.
@@ -199,7 +198,6 @@ impl Ledger {
         self.spare = turns;
     }
 
-    /// Takes turns that are over.
     pub(crate) fn add(&mut self, turns: &mut Vec<LockCycle>) {
         for turn in turns.drain(..) {
             let at = turn.lock as usize;
@@ -309,7 +307,6 @@ impl Ledger {
     }
 }
 
-/// Counts a grant that nothing can change any more.
 fn settle(passed: &mut HandoffCounts, recent: &RecentGrant) {
     if !recent.counted {
         return;

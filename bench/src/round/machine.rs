@@ -10,7 +10,6 @@ use crate::{
     load::SharedClient,
 };
 
-/// Readings at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Machine {
     ticks: Option<Ticks>,

@@ -48,7 +48,6 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// How long tasks may prepare: a million locks are taken at some thousand a second.
 const PREPARE: Duration = Duration::from_secs(600);
 
-/// What a round came to.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) cycles: u64,
@@ -77,7 +76,6 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// The length of the window.
     pub(crate) fn seconds(&self) -> f64 {
         self.elapsed.as_secs_f64()
     }
@@ -139,7 +137,6 @@ impl Round {
             .map(|what| what / self.spent.cycles as f64)
     }
 
-    /// What was spent per cycle by servers.
     pub(crate) fn per_server_cycle(&self, what: Option<f64>) -> Option<f64> {
         what.filter(|_| self.spent.cycles_at_servers > 0)
             .map(|what| what / self.spent.cycles_at_servers as f64)
@@ -162,7 +159,6 @@ pub(crate) struct ResourceUse {
     pub(crate) server_bytes: Option<f64>,
     /// Server memory at the beginning of the window beyond that before the round.
     pub(crate) server_memory: Option<f64>,
-    /// The same of the clients' processes.
     pub(crate) client_memory: Option<f64>,
 }
 
@@ -188,13 +184,11 @@ pub(crate) struct Plan {
     pub(crate) connector: Connector,
     /// Time before the window, which does not count.
     pub(crate) warmup: Duration,
-    /// The window.
     pub(crate) duration: Duration,
     /// Where the generators of this load meet before the warm-up, and as which step.
     pub(crate) meeting: Option<(Arc<Barrier>, u64)>,
 }
 
-/// Connected clients, and where they report to.
 pub(crate) struct Clients {
     pub(crate) clients: Vec<SharedClient>,
     /// What each client reports unasked, where the workload listens.

@@ -21,7 +21,6 @@ use crate::{
 
 /// Parts of a window that are counted apart, for intervals within a round.
 pub(crate) const PARTS: usize = 40;
-/// Shards of samples.
 pub(crate) const SHARDS: usize = 4;
 
 /// One task's state as others see it; nobody else writes it, but for the listener of a task that only keeps. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
@@ -38,9 +37,7 @@ pub(crate) struct TaskState {
     pub(crate) open: AtomicU64,
     /// Cycles completed since the round began, warm-up included.
     pub(crate) cycles: AtomicU64,
-    /// Cycles that ended in the window.
     pub(crate) in_window: AtomicU64,
-    /// Whether it asked for a lock in the window.
     pub(crate) asked: AtomicU64,
 }
 
@@ -55,7 +52,6 @@ impl TaskState {
         calling.min(holding).min(now_ns)
     }
 
-    /// Whether a call is under way.
     pub(crate) fn in_call(&self) -> bool {
         self.calling_since.load(Relaxed) != 0
     }

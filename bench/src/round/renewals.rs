@@ -19,7 +19,6 @@ use crate::{
     subject::ClientEvent,
 };
 
-/// What was seen so far.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RenewalMargins {
     /// What was left of the lease when its renewal was sent, within the window.
@@ -62,7 +61,6 @@ impl Default for Renewals {
 }
 
 impl Renewals {
-    /// A lease began.
     pub(crate) fn granted(&self, client: u32, grant: &str, sent_at: Option<Instant>) {
         let Some(sent_at) = sent_at else { return };
         let mut seen = self.seen.lock().expect("no panic");

@@ -15,7 +15,6 @@ use super::figures::Figures;
 /// Little's law: calls under way on average, looked at from outside and reckoned from the latencies.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Little {
-    /// Mean of what the sampler saw.
     pub(crate) sampled: f64,
     /// Its standard error, from the means of ten stretches.
     pub(crate) error: f64,

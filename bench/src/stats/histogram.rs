@@ -61,7 +61,6 @@ pub(crate) mod as_pairs {
         Ok(filled(&Pairs::deserialize(from)?))
     }
 
-    /// Several of them.
     pub(crate) mod each {
         use super::*;
 

@@ -5,7 +5,6 @@ use statrs::{
     function::{beta::beta_reg, erf::erfc},
 };
 
-/// The upper tail of the normal distribution.
 pub(super) fn normal_tail(x: f64) -> f64 {
     erfc(x / std::f64::consts::SQRT_2) / 2.0
 }

@@ -21,7 +21,6 @@ pub(crate) fn autoregressive(random: &mut ChaCha8Rng, phi: f64, length: usize) -
         .collect()
 }
 
-/// The share of trials in which something held.
 pub(crate) fn share(trials: u64, mut held: impl FnMut(u64) -> bool) -> f64 {
     (0..trials).filter(|trial| held(*trial)).count() as f64 / trials as f64
 }

@@ -18,7 +18,6 @@ use crate::{
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
-/// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// Several locks are held as soon as the first of them is.
@@ -27,7 +26,6 @@ enum Flaw {
     LooksThenCounts,
 }
 
-/// Each is wrong in one thing.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     let made = |name, about, kinds, flaw| {
         Arc::new(ByHand {
@@ -66,7 +64,6 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
 struct ManyClient {
     flaw: Flaw,
     steps: Steps,
-    /// The keys of each grant and the value in them.
     grants: Grants<(Vec<String>, String)>,
 }
 

@@ -90,7 +90,6 @@ impl<T> Grants<T> {
         name_of(number)
     }
 
-    /// What was held, which is held no more.
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
         let held = number_of(grant).and_then(|number| self.part(number).held.remove(&number));
         held.ok_or_else(|| no_grant(grant))
@@ -145,7 +144,6 @@ impl Jitter {
         Duration::from_micros(random.random_range(1_000..3_000))
     }
 
-    /// A pause of about this length.
     pub(super) fn about(&self, pause: Duration) -> Duration {
         let mut random = self.0.lock().expect("no panic");
         pause.mul_f64(random.random_range(0.95..1.05))
@@ -161,11 +159,9 @@ pub(super) async fn try_again(called: Instant, wait: Option<Duration>, pause: Du
     true
 }
 
-/// A lock that is made here by hand.
 pub(super) struct ByHand {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Its default first.
     pub(super) kinds: &'static [&'static str],
     /// Whether it takes several independent masters, and not one deployment.
     pub(super) masters: bool,
@@ -173,19 +169,15 @@ pub(super) struct ByHand {
     pub(super) resolves_once: bool,
     /// Says that a grant waits for replicas where that is asked of it.
     pub(super) says_durable: bool,
-    /// Makes a client.
     pub(super) client: Box<dyn Fn(LockClientParts) -> Box<dyn LockClient> + Send + Sync>,
 }
 
-/// What each client of such a lock has for itself.
 pub(super) struct LockClientParts {
     pub(super) links: Links,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
-    /// Its name in the history.
     pub(super) name: String,
     /// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
     pub(super) identity: String,
-    /// Lease of a renewed lock.
     pub(super) lease: Duration,
     pub(super) jitter: Jitter,
 }

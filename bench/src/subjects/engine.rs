@@ -36,7 +36,6 @@ const MOST_KEPT: usize = 256;
 /// So often a client tries to connect to servers that are silent.
 const TRIES: u32 = 3;
 
-/// One subject for every kind that the library has.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     SubjectKind::all().map(|kind| {
         Arc::new(Engine {
@@ -55,7 +54,6 @@ enum SubjectKind {
     Multi,
     /// A permit of as many as the request says.
     Semaphore,
-    /// The same, with a lease.
     Permits,
 }
 

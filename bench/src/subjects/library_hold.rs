@@ -6,13 +6,9 @@ use lock_core::{Guard, LockError, MultiGuard, SemaphoreGuard};
 
 use crate::subject::ReleaseEnd;
 
-/// What was granted.
 pub(super) enum LibraryHold {
-    /// One lock.
     One(Guard),
-    /// Several locks as one.
     Several(MultiGuard),
-    /// A permit of a semaphore, which has no lease.
     Counted(SemaphoreGuard),
 }
 
@@ -25,7 +21,6 @@ impl LibraryHold {
         }
     }
 
-    /// From when its lease counts.
     pub(super) fn sent_at(&self) -> Option<Instant> {
         match self {
             LibraryHold::One(guard) => Some(guard.sent_at()),

@@ -54,7 +54,6 @@ impl Subject for Mixed {
         &self.about
     }
 
-    /// What all have of which it is known.
     fn kinds(&self) -> Vec<String> {
         let lists = self.parts.iter().map(|part| part.kinds());
         let mut known = lists.filter(|kinds| !kinds.is_empty());

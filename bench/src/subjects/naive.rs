@@ -24,7 +24,6 @@ use crate::{
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
-/// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     Arc::new(ByHand {
         name: recipe.name,
@@ -51,11 +50,9 @@ struct Hold {
     value: String,
     /// Whose it is, where those may enter again.
     who: Option<String>,
-    /// When the lease began.
     sent: Instant,
     /// Grants that have not been given back.
     depth: AtomicU64,
-    /// Ends the renewals when it is dropped.
     renewals: Option<tokio::task::AbortHandle>,
 }
 
@@ -105,7 +102,6 @@ struct NaiveClient {
     steps: Arc<Steps>,
     /// Readers who leave no trace hold nothing.
     grants: Grants<Option<Arc<Hold>>>,
-    /// Holds that may be entered again, by key and by whose they are.
     entered: Mutex<HashMap<(String, String), Arc<Hold>>>,
     /// Locks that were found busy, and until when that is remembered.
     busy_until: Mutex<HashMap<String, Instant>>,
@@ -199,7 +195,6 @@ impl NaiveClient {
         }
     }
 
-    /// Leaves the line of a lock, served or not.
     async fn leave_line(&self, key: &str, value: &str) -> Result<i64, CommandError> {
         let leave = cmd(&["LREM", &line_key(key), "1", value]);
         self.steps.own.links.query(key, &leave).await

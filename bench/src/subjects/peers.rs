@@ -8,12 +8,10 @@ use std::{
 
 use crate::{exec::ExecSubject, subject::Subject};
 
-/// A library.
 struct Peer {
     /// The folder's, and the subject's behind `peer:`.
     name: &'static str,
     about: &'static str,
-    /// The system that it is a lock on; `None`: Redis.
     system: Option<&'static str>,
     /// What is there once it is built, below the folder.
     built: &'static str,
@@ -103,7 +101,6 @@ impl Peer {
     }
 }
 
-/// Every one, built or not.
 pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
     let drivers = drivers();
     let all = PEERS.iter();

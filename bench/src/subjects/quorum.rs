@@ -28,7 +28,6 @@ const NEXT_TRY: Duration = Duration::from_millis(200);
 pub(super) struct Recipe {
     name: &'static str,
     about: &'static str,
-    /// How many servers are enough.
     enough: Enough,
     /// Whether a lock that took longer than its lease to get is given back.
     checks_validity: bool,
@@ -59,7 +58,6 @@ const RIGHT: Recipe = Recipe {
     counts_names: false,
 };
 
-/// Each is wrong in one thing.
 pub(super) static BROKEN: &[Recipe] = &[
     // With an even number of servers two clients can have half each. It convicts itself without any fault.
     Recipe {
@@ -99,7 +97,6 @@ pub(super) static BROKEN: &[Recipe] = &[
     },
 ];
 
-/// The recipe as a subject.
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     Arc::new(ByHand {
         name: recipe.name,
@@ -124,7 +121,6 @@ struct QuorumClient {
     own: LockClientParts,
     /// The master with which a hoarder begins: names that differ in their number begin at different ones.
     first: usize,
-    /// The key of each grant and the value in it.
     grants: Grants<(String, String)>,
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// How the key is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AcquireStep {
     /// `SET key value NX PX lease`: one step.
@@ -44,12 +43,10 @@ pub(super) enum ReleaseStep {
     Nothing,
 }
 
-/// How the lease is extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extend {
     /// A script: only if the value is ours.
     CompareAndExpire,
-    /// RLock's script.
     Script,
     /// `PEXPIRE`, without a comparison.
     Expire,
@@ -78,11 +75,9 @@ pub(super) enum Renewal {
     Claimed,
 }
 
-/// The lease of [`Renewal::Claimed`].
 pub(super) const CLAIMED: Duration = Duration::from_secs(3);
 
 impl Renewal {
-    /// Whether something renews.
     pub(super) fn happens(self) -> bool {
         !matches!(self, Renewal::Never | Renewal::Claimed)
     }
@@ -91,24 +86,20 @@ impl Renewal {
 /// Who may enter a lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryRule {
-    /// Nobody.
     Nobody,
     /// The owner that holds it, as often as it likes; the last release gives it back.
     Owner,
     /// As `Owner`, but the first release gives it back.
     OwnerOnce,
-    /// Every owner of the client that holds it.
     Client,
 }
 
-/// How a busy lock is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BusyWait {
     /// It is asked for again each 1 to 3 ms.
     Polling,
     /// It is asked for again so often, with a tenth of it as jitter.
     Every(Duration),
-    /// Only when somebody has said that it was released.
     WhenNotifiedOnly,
     /// In a line on the server, out of which nobody is taken who does not leave it.
     InLine,
@@ -116,16 +107,12 @@ pub(super) enum BusyWait {
     Remembering(Duration),
 }
 
-/// Where fencing tokens come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tokens {
-    /// There are none.
     None,
     /// A counter on the server, so many at a time for each client.
     Batches(u64),
-    /// The client's wall clock.
     WallClock,
-    /// A counter in the client.
     OwnCounter,
 }
 
@@ -140,7 +127,6 @@ pub(super) enum Silence {
     Granted,
 }
 
-/// Writers, and readers, who take nothing.
 pub(super) const READERS_UNSEEN: &[&str] = &["write", "read"];
 
 /// A lock on one key, as data.

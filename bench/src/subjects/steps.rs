@@ -213,7 +213,6 @@ impl Steps {
         }
     }
 
-    /// Whether something of ours was deleted.
     pub(super) async fn give(&self, key: &str, value: &str) -> Result<bool, CommandError> {
         let delete = cmd(&["DEL", key]);
         let deleted = match self.recipe.give {
@@ -260,7 +259,6 @@ impl Steps {
         Ok(deleted == 1)
     }
 
-    /// Whether the lease was extended.
     pub(super) async fn extend(
         &self,
         key: &str,

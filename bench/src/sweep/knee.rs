@@ -50,7 +50,6 @@ pub struct Search {
     bad: Option<f64>,
     /// Nothing is known of the rate that was asked for last.
     doubted: bool,
-    /// Where the search ends.
     unknown: Option<f64>,
     /// The good rate was good in a long window, too.
     proven: bool,

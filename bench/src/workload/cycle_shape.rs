@@ -115,7 +115,6 @@ impl CycleShape {
         }
     }
 
-    /// What rows say of it.
     pub(crate) fn words(self) -> Option<String> {
         match self {
             CycleShape::One => None,

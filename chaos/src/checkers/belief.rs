@@ -9,7 +9,6 @@ use super::exclusion::Class;
 use super::holds::{Grant, OperationEnd, Record};
 use super::{CheckOptions, Finding};
 
-/// When belief in a grant ended.
 pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
     let released = record.releases(grant).map(|release| release.called_ns);
     released
@@ -31,7 +30,6 @@ pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
         .unwrap_or(record.end_ns)
 }
 
-/// The belief interval of each grant.
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
         let end_ns = end_ns(record, grant);

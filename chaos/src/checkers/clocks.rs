@@ -13,9 +13,7 @@ use super::holds::{Grant, Record};
 /// The clocks of a history that was put together from parts; empty where there is one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
-    /// By client: its part.
     part_of: Vec<Option<usize>>,
-    /// By part: from when on times are off by how much.
     parts: Vec<Vec<(u64, u64)>>,
 }
 
@@ -34,7 +32,6 @@ impl Clocks {
         self.parts[part].push((t_ns, uncertainty_ns));
     }
 
-    /// Whether there is more than one.
     pub(crate) fn are_several(&self) -> bool {
         self.parts.len() > 1
     }
@@ -71,7 +68,6 @@ impl Clocks {
     }
 }
 
-/// A hold, whose it is, and how far off its ends may be.
 struct HoldUncertainty {
     hold: Hold,
     part: Option<usize>,

@@ -8,7 +8,6 @@ use super::exclusion::Class;
 use super::holds::{Grant, OperationEnd, Record, StepKind};
 use super::{CheckOptions, Finding};
 
-/// The confirmed interval of each grant.
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
         let blind = record.blind.contains(&record.ask_of(grant).client);

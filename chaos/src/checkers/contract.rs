@@ -62,7 +62,6 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
     deadlines
 }
 
-/// The starts of leases that succeeded.
 struct Starts<'a> {
     record: &'a Record,
     /// Clients whose library's renewals are on record.
@@ -83,7 +82,6 @@ impl<'a> Starts<'a> {
         Self { record, visible }
     }
 
-    /// Of a grant: its extends.
     fn extends(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
         let record = self.record;
         let ask = record.ask_of(grant);
@@ -145,7 +143,6 @@ fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
     from_ns.saturating_add(lease_ns.saturating_sub(cut_ns))
 }
 
-/// The contract interval of each grant.
 pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> {
     let deadlines = deadlines(record, drift, |grant| grant.told_ns);
     let cut = |(interval, deadline_ns): (Option<(u64, u64)>, u64)| {
@@ -176,7 +173,6 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The instant after which a grant was late, if it was.
 fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
     let ask = record.ask_of(grant);
     let lease_ns = ask.lease_ns()?;

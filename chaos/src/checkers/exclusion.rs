@@ -14,7 +14,6 @@ use super::Finding;
 use super::clocks::certain;
 use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
 
-/// A class of hold interval.
 pub(crate) struct Class<'a> {
     /// What a holder does in it, e.g. `believed to hold`.
     pub(crate) verb: &'static str,
@@ -23,7 +22,6 @@ pub(crate) struct Class<'a> {
 }
 
 impl Class<'_> {
-    /// One finding per lock.
     pub(crate) fn findings(&self, record: &Record) -> Vec<Finding> {
         let sizes = sizes(record);
         let mut findings = vec![Finding::default(); record.locks.len()];

@@ -44,7 +44,6 @@ pub struct Fault {
 /// A link of a client on which nothing passes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BlockedLink {
-    /// The client.
     pub(super) client: u32,
     /// The server's name.
     pub(super) node: String,
@@ -159,7 +158,6 @@ impl Fault {
     }
 }
 
-/// A fault for a message.
 pub(crate) fn shown(fault: &Fault) -> String {
     format!(
         "{} on {} at {}",
@@ -169,7 +167,6 @@ pub(crate) fn shown(fault: &Fault) -> String {
     )
 }
 
-/// The clients that a word means; `None` if it means none.
 fn client(word: &str, clients: &Names) -> Option<Vec<u32>> {
     let word = word.trim();
     if let Some(index) = clients.position(word) {
@@ -193,7 +190,6 @@ fn client(word: &str, clients: &Names) -> Option<Vec<u32>> {
     Some(found.into_iter().collect())
 }
 
-/// Deaths by a `kill` of a client that has no crash line: at the kill.
 pub(crate) fn kills_without_crash(faults: &[Fault], deaths: &[(u32, u64)]) -> Vec<(u32, u64)> {
     let mut killed = Vec::new();
     for fault in faults.iter().filter(|fault| fault.fault == "kill") {
@@ -210,7 +206,6 @@ pub(crate) fn kills_without_crash(faults: &[Fault], deaths: &[(u32, u64)]) -> Ve
     killed
 }
 
-/// One touch of one client, or of all.
 #[derive(Debug, Clone, Copy)]
 struct ClientFault {
     client: Option<u32>,
@@ -242,7 +237,6 @@ pub(crate) struct TouchesByLock {
 }
 
 impl TouchesByLock {
-    /// `masters` as in [`super::CheckOptions`].
     pub(crate) fn of(record: &Record, masters: &[String]) -> Self {
         let probes = record.probes.iter();
         let reach = MajorityReach::of(record, masters);

@@ -47,7 +47,6 @@ impl OperationEnd {
     /// Those of a history, in the order above.
     pub(super) const WORDS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
 
-    /// Its word in a history; none where there is no answer.
     pub(crate) fn word(self) -> &'static str {
         Self::WORDS.get(self as usize).copied().unwrap_or_default()
     }
@@ -88,7 +87,6 @@ pub struct Step {
     pub(super) next: u32,
 }
 
-/// No index.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One grant, or an unknown acquire that named one. What was asked for is in its [`Ask`].

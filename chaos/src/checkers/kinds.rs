@@ -33,7 +33,6 @@ pub(crate) const KINDS: [(&str, Option<Mode>, bool); 14] = [
     ("latch", None, false),
 ];
 
-/// The names of all kinds.
 pub(crate) fn names() -> [&'static str; KINDS.len()] {
     KINDS.map(|(name, ..)| name)
 }

@@ -40,7 +40,6 @@ impl MajorityReach {
         self.known && fault.blocks() != Blocks::Nothing && fault.targets.iter().all(is_link)
     }
 
-    /// Each client and each span in which it is cut off.
     pub(super) fn cut_off(&self) -> impl Iterator<Item = (u32, Span)> + '_ {
         let clients = (0..).zip(&self.cut_off);
         clients.flat_map(|(client, spans)| spans.iter().map(move |span| (client, span)))

@@ -23,7 +23,6 @@ pub(crate) struct OvertakenWaiter<'a> {
     pub(crate) by: Vec<&'a Grant>,
 }
 
-/// The waiters of one lock that were bypassed, and by whom.
 pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>> {
     let over_ns = |ask: &Ask| record.over_ns(ask).unwrap_or(u64::MAX);
     // An acquire that was over sooner is bypassed by nobody.

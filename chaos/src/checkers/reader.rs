@@ -64,7 +64,6 @@ impl Reader {
         client
     }
 
-    /// The owner that a caller is in the present life of its client.
     fn owner(&mut self, client: u32, caller: u32) -> u32 {
         let key = (client, caller, self.lives[client as usize]);
         let (record, caller_of) = (&mut self.record, &mut self.caller_of);
@@ -161,7 +160,6 @@ impl Reader {
         Pending::Ask(self.record.asks.len() as u32 - 1)
     }
 
-    /// Appends a step to the grant of a name.
     fn step(&mut self, t_ns: u64, name: &str, kind: StepKind, lease_ns: u64) -> Pending {
         let Some(grant) = self.named(name) else {
             return Pending::Step(kind, NONE, NONE);
@@ -186,7 +184,6 @@ impl Reader {
         Pending::Step(kind, place, grant)
     }
 
-    /// The latest grant of a name.
     fn named(&mut self, name: &str) -> Option<u32> {
         let index = self.grants.find(name);
         let grant = index.map_or(NONE, |index| self.latest[index as usize]);
@@ -202,7 +199,6 @@ impl Reader {
         Some(grant)
     }
 
-    /// The number of a grant's name.
     fn grant_name(&mut self, name: &str) -> u32 {
         let index = self.grants.index(name);
         self.latest.resize(self.grants.names.len(), NONE);

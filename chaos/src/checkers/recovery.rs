@@ -24,13 +24,10 @@ use super::faults::{self, Fault};
 use super::holds::{Ask, OperationEnd, Record};
 use super::spans::Span;
 
-/// An answer that is late by more than this hangs.
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
 
-/// The herd is counted for so long.
 const HERD_NS: u64 = 1_000_000_000;
 
-/// One row per fault, in the order of [`Record::faults`].
 pub(super) fn rows(record: &Record, locks: &BTreeMap<String, Verdicts>) -> Vec<FaultRecovery> {
     if record.faults.is_empty() {
         return Vec::new();
@@ -48,12 +45,10 @@ pub(super) fn rows(record: &Record, locks: &BTreeMap<String, Verdicts>) -> Vec<F
         .collect()
 }
 
-/// An operation as far as it matters here.
 struct Operation {
     called_ns: u64,
     returned_ns: Option<u64>,
     failed: bool,
-    /// How long an answer may take.
     patience_ns: u64,
 }
 
@@ -130,7 +125,6 @@ fn row(
     }
 }
 
-/// How many holds spanned a fault.
 pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     let from_ns = fault.injected_ns;
     let again = |lock: u32| {

@@ -9,13 +9,11 @@ use results::verdict::{Anomaly, State, Verdict, Verdicts};
 /// The longest list of anomalies that a verdict keeps; the count is of all.
 const LISTED_MAX: usize = 20;
 
-/// What holds for a whole history.
 pub(crate) struct HistoryFacts<'a> {
     /// What keeps any verdict from being clean.
     pub(crate) doubts: &'a [String],
     /// The length of the load, or of the history.
     pub(crate) length_ns: u64,
-    /// Faults injected.
     pub(crate) faults: u64,
 }
 
@@ -37,7 +35,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Adds an anomaly that has a length.
     pub(crate) fn add(&mut self, anomaly: Anomaly) {
         self.count += 1;
         self.worst_ns = self.worst_ns.max(anomaly.to_ns - anomaly.from_ns);
@@ -48,7 +45,6 @@ impl Finding {
         }
     }
 
-    /// Adds an anomaly whose length has no meaning.
     pub(crate) fn add_point(&mut self, anomaly: Anomaly) {
         let worst_ns = self.worst_ns;
         self.add(anomaly);
@@ -92,7 +88,6 @@ impl Finding {
         self
     }
 
-    /// The verdict, with what holds for the whole history.
     pub(crate) fn verdict(mut self, of: &HistoryFacts<'_>) -> Verdict {
         self.shorten();
         let doubts = of.doubts;

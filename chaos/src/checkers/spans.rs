@@ -31,12 +31,10 @@ impl Spans {
         self.0.is_empty()
     }
 
-    /// Whether an instant is in one of them.
     pub(crate) fn contains(&self, ns: u64) -> bool {
         self.within((ns, ns.saturating_add(1))).next().is_some()
     }
 
-    /// The total length.
     pub(crate) fn length(&self) -> u64 {
         self.iter().map(|(from, to)| to - from).sum()
     }
@@ -55,7 +53,6 @@ impl Spans {
             .map(move |span| (span.0.max(from), span.1.min(to)))
     }
 
-    /// The parts of one span that are in none of these spans.
     pub(crate) fn outside(&self, (from, to): Span) -> impl Iterator<Item = Span> + '_ {
         let mut at = from;
         // A span of no length behind the last closes what is left.

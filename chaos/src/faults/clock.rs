@@ -33,15 +33,12 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Clock;
 
-/// What is known of a wrong clock.
 struct SkewedClock {
     skew: Skew,
     since: Instant,
     /// How often its wrong clock had been read before.
     reads: u64,
-    /// The shim was seen in its process.
     shimmed: bool,
-    /// What its clock showed.
     seen: Option<Proof>,
 }
 

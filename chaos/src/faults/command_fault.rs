@@ -16,17 +16,14 @@ use super::{
 use crate::hooks::Hook;
 use crate::polling::until;
 
-/// So long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// So long after the command the harm may take to show.
 pub(super) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// A fault by command.
 pub(crate) struct CommandFault {
     /// What must show besides a command that succeeded.
     pub(crate) shows: HookEvidence,
-    /// Does the harm.
     pub(crate) harm: Hook,
     /// Undoes it; `None`: it passes by itself.
     pub(crate) heal: Option<Hook>,

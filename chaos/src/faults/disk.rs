@@ -18,7 +18,6 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Disk;
 
-/// How many syncs of a server had been late before.
 struct LateBefore(u64);
 
 impl OnEach for Disk {

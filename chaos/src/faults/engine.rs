@@ -107,7 +107,6 @@ impl FaultGuard for ProvenFault {
     }
 }
 
-/// What is looked at from here, and for which harm.
 #[derive(Clone, Copy)]
 struct FaultView<'a> {
     world: &'a FaultWorld,

@@ -34,7 +34,6 @@ const AGAIN: Duration = Duration::from_secs(4);
 
 struct Failover;
 
-/// One that was asked for.
 struct Change<'a> {
     world: &'a FaultWorld,
     name: &'a str,

@@ -78,7 +78,6 @@ pub(super) async fn start_again(world: &FaultWorld, target: &Target) -> Result<(
     }
 }
 
-/// Whether nobody listens at an address.
 async fn refuses(address: SocketAddr) -> bool {
     let attempt = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address));
     matches!(attempt.await, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)

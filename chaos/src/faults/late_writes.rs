@@ -17,7 +17,6 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct LateWrites;
 
-/// How many writes of a client had been late before.
 struct LateBefore(u64);
 
 impl OnEach for LateWrites {

@@ -35,7 +35,6 @@ pub(super) const KIND: FaultKind = FaultKind {
 struct Maxmemory;
 
 impl OnEach for Maxmemory {
-    /// What was changed, and its [`refusals`] before.
     type Kept = TargetEvidence<(ChangedDirectives, u64)>;
 
     async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {

@@ -46,7 +46,6 @@ pub(super) const DROP: FaultKind = FaultKind {
     }))
 };
 
-/// Which messages, the first and how many.
 fn chosen(with: &Settings) -> (Pattern, u64, u64) {
     let words = settings::text(with, "match").unwrap_or_default();
     let count = |name| u64::from(settings::count(with, name).unwrap_or(1));
@@ -54,12 +53,10 @@ fn chosen(with: &Settings) -> (Pattern, u64, u64) {
     (pattern(words, role), count("nth"), count("count"))
 }
 
-/// The role of that name.
 pub(crate) fn role(name: &str) -> Option<&'static str> {
     ROLES.iter().find(|role| **role == name).copied()
 }
 
-/// The messages of these words, and of this role if one is given.
 pub(crate) fn pattern(words: &str, role: Option<&'static str>) -> Pattern {
     let Ok(pattern) = words.parse::<Pattern>();
     pattern.labelled(role)

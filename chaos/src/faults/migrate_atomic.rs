@@ -30,7 +30,6 @@ const EVERY: Duration = Duration::from_millis(20);
 /// A move of so few keys takes milliseconds; one that has a failover in it is tried again for some seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// A move that was begun.
 struct AtomicMigration {
     from: String,
     to: String,

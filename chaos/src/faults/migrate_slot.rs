@@ -17,10 +17,8 @@ use crate::members::{self, Member};
 use crate::polling::is_so;
 use crate::scenario::{FaultParty, FaultSite, Settings};
 
-/// How many slots move.
 pub(super) const SLOTS: SettingSpec =
     SettingSpec::optional("slots", SettingKind::Count(1, 16_384)).about("how many; default 1");
-/// Where they go.
 pub(super) const TO: SettingSpec = SettingSpec::optional("to", SettingKind::Node(Servers::Masters))
     .about("the master that gets them, such as n2; default: the next one");
 
@@ -136,7 +134,6 @@ pub(super) async fn chosen(
     Ok((source, slots))
 }
 
-/// A row of slots on its way.
 struct SlotMigration<'w> {
     world: &'w FaultWorld,
     from: String,

@@ -384,7 +384,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// The client that is meant.
     fn client(&self) -> Result<u32, FaultError> {
         match self {
             Self::Client(number) => Ok(*number),
@@ -392,7 +391,6 @@ impl Target {
         }
     }
 
-    /// The server that is meant.
     fn node(&self) -> Result<&str, FaultError> {
         match self {
             Self::Node(name) => Ok(name),
@@ -509,7 +507,6 @@ pub struct HealReport {
 }
 
 impl HealReport {
-    /// With everything that could not be undone.
     fn with(proof: Proof, failed: &[String]) -> Self {
         Self {
             proof,
@@ -544,7 +541,6 @@ async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64,
     Ok(count.unwrap_or(0))
 }
 
-/// What INFO says under a name.
 fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
     let mut lines = info.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -16,7 +16,6 @@ use super::{
 };
 use crate::shim::Page;
 
-/// A target of an injection.
 #[derive(Clone, Copy)]
 pub(super) struct TargetContext<'a> {
     pub(super) world: &'a FaultWorld,
@@ -25,7 +24,6 @@ pub(super) struct TargetContext<'a> {
 }
 
 impl<'a> TargetContext<'a> {
-    /// The server that is meant.
     pub(super) fn node(self) -> Result<&'a str, FaultError> {
         self.target.node()
     }
@@ -43,17 +41,14 @@ impl<'a> TargetContext<'a> {
         done.map_err(|error| unwritable(self.target, &error))
     }
 
-    /// A word among the settings.
     pub(super) fn text(self, setting: &str) -> Option<&'a str> {
         settings::text(&self.injection.with, setting)
     }
 
-    /// A length of time among the settings.
     pub(super) fn time(self, setting: &str) -> Option<Duration> {
         settings::time(&self.injection.with, setting)
     }
 
-    /// A list of words among the settings.
     pub(super) fn words(self, setting: &str) -> Vec<String> {
         settings::words(&self.injection.with, setting)
     }
@@ -68,7 +63,6 @@ pub(super) trait OnEach: Send + Sync + 'static {
     /// Whether all targets are harmed at the same time, and not one after the other.
     const TOGETHER: bool = false;
 
-    /// Harms one target.
     fn harm(at: TargetContext<'_>) -> impl Future<Output = Result<Self::Kept, FaultError>> + Send;
 
     /// Sets one target right, after a last look at it where evidence comes late.
@@ -87,7 +81,6 @@ pub(super) trait OnEach: Send + Sync + 'static {
 
 /// What shows that a target was harmed.
 pub(super) trait Evidence: Send + Sync {
-    /// As far as it shows by now.
     fn proof(&self, at: TargetContext<'_>) -> Proof;
 
     /// Whether somebody must meet the fault before anything shows.
@@ -111,7 +104,6 @@ impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     }
 }
 
-/// The targets of a fault, harmed or not.
 struct TargetFaults<F: OnEach> {
     world: Arc<FaultWorld>,
     injection: Injection,

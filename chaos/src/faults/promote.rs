@@ -99,7 +99,6 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
     ))
 }
 
-/// The servers that began with a role.
 pub(super) fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
     let nodes = deployment.nodes().iter();
     nodes.filter(move |node| node.role == role)

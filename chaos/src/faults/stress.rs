@@ -44,7 +44,6 @@ fn of_this_machine(topology: &Topology) -> Result<(), String> {
     }
 }
 
-/// What this machine lacks for a plan.
 pub(crate) fn missing(plan: &Plan) -> Option<String> {
     let asked = plan.faults.iter().any(|fault| fault.fault == NAME);
     let one = thread::available_parallelism().is_ok_and(|count| count.get() == 1);
@@ -61,7 +60,6 @@ struct Stress;
 struct Processors {
     /// Where servers under stress are.
     one: CpuSet,
-    /// Where everybody else is.
     rest: CpuSet,
     /// Where everybody is without the fault.
     all: CpuSet,
@@ -116,7 +114,6 @@ fn leave(process: ProcessId) {
     }
 }
 
-/// Of a process and all that it has started.
 fn move_all(pid: u32, from: CpuSet, to: CpuSet) {
     for thread in threads(pid).into_iter().map(id) {
         if sched_getaffinity(thread) == Ok(from) {
@@ -126,7 +123,6 @@ fn move_all(pid: u32, from: CpuSet, to: CpuSet) {
     }
 }
 
-/// A server that waits for its turns.
 struct StarvedServer {
     /// What its threads had run and waited before, in nanoseconds.
     before: (u64, u64),

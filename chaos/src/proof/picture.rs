@@ -80,7 +80,6 @@ fn hold(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar
     }
 }
 
-/// Everything that was asked of one lock, and done with its grants.
 fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
     let asks = record.asks(lock as usize).map(|ask| OperationBar {
         client: record.clients.get(ask.client).to_owned(),

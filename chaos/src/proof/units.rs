@@ -12,9 +12,7 @@ use results::history::{Call, End, Entry, Event, History, Phase};
 pub(super) struct Unit {
     /// Indices into the history's lines, in order.
     pub(super) lines: Vec<usize>,
-    /// The grant that it gives or is about.
     pub(super) grant: Option<String>,
-    /// The locks that it is about.
     pub(super) locks: BTreeSet<String>,
     /// Its first stamp, and its last; `u64::MAX` for an operation without an end.
     pub(super) from_ns: u64,

@@ -14,7 +14,6 @@ use crate::scenario::{Length, Range, share_of_knee};
 /// How long the closed loop lasts.
 const TRIAL: Duration = Duration::from_secs(2);
 
-/// A plan whose rate is a number.
 pub(super) struct RatedPlan {
     pub(super) plan: Plan,
     /// Where the number comes from; `None` where the plan had one.

@@ -265,7 +265,6 @@ fn server_missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String
     errors.next().map(|error| error.to_string())
 }
 
-/// Which fault of a plan these servers have no command for.
 async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
     let mut kinds = plan.kinds();
     let kind = kinds.find(|kind| !kind.needs_words.0.is_empty())?;

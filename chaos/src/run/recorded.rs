@@ -43,7 +43,6 @@ pub(super) struct Recorded {
     pub(super) load: Duration,
     /// Which server it was, by its own word; empty where it says nothing.
     pub(super) server: String,
-    /// How many acquires were granted.
     pub(super) grants: u64,
     pub(super) notes: Vec<String>,
     pub(super) unanswered: Vec<String>,
@@ -54,13 +53,11 @@ pub(super) struct Recorded {
     pub(super) figures: BTreeMap<String, f64>,
     /// How many acquires their callers gave up.
     pub(super) given_up: u64,
-    /// Why the history may be incomplete.
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,
     /// Several harnesses had a share of the clients.
     #[serde(skip)]
     pub(super) shared: bool,
-    /// Which of them left no history.
     #[serde(skip)]
     pub(super) unheard: Vec<String>,
 }

@@ -25,7 +25,6 @@ use crate::plan::Plan;
 use crate::scenario::{FaultTrigger, Length};
 use crate::{proof, scenario};
 
-/// The result of a plan before anything was recorded.
 fn empty(plan: &Plan) -> ScenarioResult {
     ScenarioResult {
         name: plan.name.clone(),
@@ -243,7 +242,6 @@ fn proven(
     Ok(report)
 }
 
-/// Says of each fault how the clients recovered from it.
 fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
     let record = &report.record;
     for fault in faults {

@@ -22,7 +22,6 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    /// Begins to watch.
     pub(super) fn watch() -> Self {
         Self::by(thread::sleep)
     }

@@ -67,7 +67,6 @@ impl FaultSpec {
     }
 }
 
-/// The servers that upgrades of these faults lead to.
 pub(crate) fn upgrade_servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str> {
     let upgrades = faults.iter().filter(|fault| fault.fault == "upgrade");
     upgrades.filter_map(|fault| crate::faults::settings::text(&fault.with, "server"))
@@ -83,7 +82,6 @@ pub(super) struct ScenarioServers<'t> {
 }
 
 impl ScenarioServers<'_> {
-    /// What somebody is when the fault comes, if that is known.
     fn role(self, who: &FaultParty) -> Option<Role> {
         let begins_as = |node| {
             let mut roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();

@@ -23,7 +23,6 @@ pub struct OnMessage {
 }
 
 impl OnMessage {
-    /// Which messages are meant.
     pub(crate) fn pattern(&self) -> Pattern {
         match role(&self.words) {
             Some(role) => pattern("", Some(role)),

@@ -125,7 +125,6 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     })
 }
 
-/// Whether one of the faults comes before every other.
 fn comes_first(faults: &[FaultTable], index: usize) -> bool {
     let at = |table: &FaultTable| {
         let at = table.at.map_or(Duration::ZERO, |at| at.0);

@@ -133,12 +133,10 @@ pub(crate) fn data_nodes(topology: &Topology) -> Vec<String> {
     names
 }
 
-/// Names of the sentinels of a topology.
 pub(crate) fn sentinels(topology: &Topology) -> Vec<String> {
     topology.names(Role::Sentinel)
 }
 
-/// How many masters a topology begins with.
 pub(crate) fn master_count(topology: &Topology) -> u32 {
     topology.count(Role::Master)
 }

@@ -101,7 +101,6 @@ fn topology(plan: &Plan) -> Map<String, Value> {
     fields
 }
 
-/// A section as its fields.
 pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,

@@ -220,7 +220,6 @@ fn finish(
     }
 }
 
-/// What an earlier audit found.
 fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
     let text = results::limits::read_text(path).map_err(exit::input)?;
     let subjects = results::audit::subjects_of(&text);
@@ -307,7 +306,6 @@ fn scenarios(
     Ok(all)
 }
 
-/// An audit that is being made.
 struct AuditRun<'a> {
     options: &'a Options,
     names: Vec<String>,
@@ -322,7 +320,6 @@ struct AuditRun<'a> {
 }
 
 impl AuditRun<'_> {
-    /// Whether a scenario with a seed is run by this call.
     fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
         self.slice
             .is_none_or(|slice| plan_parts::has(slice, &asked.scenario.name, seed))

@@ -482,7 +482,6 @@ fn shown_by(workload: &str) -> &'static [&'static str] {
     bench::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
 }
 
-/// `renewed`, or a duration.
 fn lease(text: &str) -> Result<Leasing, String> {
     match text {
         "renewed" => Ok(Leasing::Renewed),
@@ -490,7 +489,6 @@ fn lease(text: &str) -> Result<Leasing, String> {
     }
 }
 
-/// A window in which something can be measured.
 fn window(text: &str) -> Result<Duration, String> {
     let window = duration(text)?;
     (window >= Duration::from_millis(50))

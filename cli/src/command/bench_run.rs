@@ -67,11 +67,8 @@ pub(crate) async fn measure(
     measure_at(plan, None, None, keeper).await
 }
 
-/// What a generator does that is not alone.
 pub(super) struct GeneratorPart {
-    /// Where it meets the others.
     pub(super) barrier: Arc<Barrier>,
-    /// What it does with each round.
     pub(super) record: OnRound,
 }
 

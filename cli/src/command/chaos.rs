@@ -213,15 +213,12 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>
     Ok(all)
 }
 
-/// A scenario that is not run, and why.
 enum SkippedScenario {
-    /// It is wrong, or wrong for these servers.
     Wrong(String),
     /// It is not for this lock, or its server is not here; the others are run.
     Out(NotApplicable),
 }
 
-/// Plans everything before anything starts.
 struct Planner<'a> {
     options: &'a Options,
     servers: Option<&'a Servers>,

@@ -23,7 +23,6 @@ use super::run::dir_of;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input; several files are
@@ -63,7 +62,6 @@ struct Document<'a> {
     locks: &'a BTreeMap<String, Verdicts>,
 }
 
-/// One history and what is known of it besides.
 struct JudgedHistory {
     /// `scenario/` before its locks' names where a run has several, else empty.
     prefix: String,
@@ -71,7 +69,6 @@ struct JudgedHistory {
     /// The parts that it is to be put together from, in its place.
     parts: Option<Parts>,
     faults: Option<Vec<FaultSpan>>,
-    /// See [`CheckOptions::masters`].
     masters: Vec<String>,
     /// Why the history may be incomplete.
     doubts: Vec<String>,
@@ -99,7 +96,6 @@ impl JudgedHistory {
     }
 }
 
-/// One history from the files of several machines.
 fn parts(files: &[String], uncertainty: Option<Duration>) -> anyhow::Result<JudgedHistory> {
     let mut paths = Vec::new();
     for file in files {
@@ -274,7 +270,6 @@ fn judge(
     Ok(report)
 }
 
-/// The histories that a run or a path means.
 fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
     let path = Path::new(if run == "-" { STDIN } else { run });
     // Anything that can be read, a pipe too.

@@ -11,7 +11,6 @@ use crate::args::{TargetConsent, duration};
 use crate::cancel::Cancel;
 use crate::exit;
 
-/// Flags of `clock`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME and nothing else

@@ -7,7 +7,6 @@ use crate::args::Cli;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `completions`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The shell

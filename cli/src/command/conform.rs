@@ -15,7 +15,6 @@ use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
 
-/// Flags of `conform`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'; or a peer that `locklab list subjects` names
@@ -182,7 +181,6 @@ fn line(step: &Step) -> String {
     format!("  {:<8} {}{found}", word(step.outcome), step.name)
 }
 
-/// The steps that ended so.
 fn of(found: &Conformity, outcome: Outcome) -> impl Iterator<Item = &Step> {
     let steps = found.steps.iter();
     steps.filter(move |step| step.outcome == outcome)
@@ -199,7 +197,6 @@ fn summary(found: &Conformity) -> String {
     format!("{not}: {kept} steps kept, {broken} broken, {skipped} skipped")
 }
 
-/// What is said of a step that failed.
 fn advice(step: &Step) -> [(&'static str, String); 4] {
     [
         ("rule", step.rule.to_owned()),

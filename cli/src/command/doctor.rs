@@ -12,7 +12,6 @@ use crate::command::survey;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Check these servers instead of this machine: settings that are dangerous for locks
@@ -22,7 +21,6 @@ pub(crate) struct Options {
     mine: TargetConsent,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,

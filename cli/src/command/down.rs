@@ -5,7 +5,6 @@ use clap::Args;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `down`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The id that `ps` shows [default: everything that `up --detach` started]

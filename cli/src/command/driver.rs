@@ -4,7 +4,6 @@ use clap::Args;
 
 use crate::exit;
 
-/// Flags of `driver`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A subject's name, as `locklab list subjects` prints it

@@ -5,7 +5,6 @@ use clap::Args;
 
 use crate::exit;
 
-/// Flags of `guard`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What the marks of its drivers begin with

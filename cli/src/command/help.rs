@@ -6,7 +6,6 @@ use crate::args::{GROUPS, whole};
 use crate::exit;
 use crate::terminal::{Terminal, columns};
 
-/// Flags of `help`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A command, or `all` for a list of all of them

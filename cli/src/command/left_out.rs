@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-/// Whatever was asked for.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The command's own words and flags

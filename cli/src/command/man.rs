@@ -9,7 +9,6 @@ use crate::args::Cli;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The command whose page to print [default: the program's own]; --out DIR writes every page there

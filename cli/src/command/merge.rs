@@ -17,7 +17,6 @@ use super::{bench_part, chaos_part};
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `merge`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, or their names under runs/
@@ -196,7 +195,6 @@ fn make_whole(
     code
 }
 
-/// Whether all that was asked for was left out.
 fn nothing_tried(joined: &Run) -> bool {
     match &joined.audit {
         Some(audit) => audit.score().worst().is_none(),

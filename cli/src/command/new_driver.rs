@@ -24,13 +24,11 @@ pub(crate) struct Options {
 const PLACEHOLDER: &str = "set-nx-px";
 const NAME_MAX: usize = 60;
 
-/// A language that drivers can be written in.
 #[derive(Debug)]
 struct Language {
     name: &'static str,
     /// The driver itself, which is yours to change.
     driver: File,
-    /// The SDK, which is not.
     sdk: File,
     /// What else the driver needs, changed like the driver.
     others: &'static [File],
@@ -53,7 +51,6 @@ macro_rules! sdk {
     };
 }
 
-/// The languages, a row each.
 const LANGUAGES: &[Language] = &[
     Language {
         name: "python",
@@ -115,7 +112,6 @@ impl Language {
         })
     }
 
-    /// Every file of a driver of this name.
     fn files(&self, name: &str) -> Vec<(&'static str, String)> {
         let own = std::iter::once(&self.driver).chain(self.others);
         let own = own.map(|(path, text)| (*path, text.replace(PLACEHOLDER, name)));

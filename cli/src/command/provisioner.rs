@@ -32,7 +32,6 @@ impl ProvisionerArgs {
     }
 }
 
-/// The servers' binary, what it is and what it has.
 pub(super) fn running_server(deployment: &Running) -> serde_json::Value {
     let binary = deployment.server.as_ref();
     serde_json::json!({

@@ -11,7 +11,6 @@ use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `proxy`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Where the API listens; loopback only, since who reaches it can disturb what runs here

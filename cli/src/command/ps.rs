@@ -28,7 +28,6 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
     Ok(exit::AS_EXPECTED)
 }
 
-/// A deployment with what its servers can do.
 fn listed(deployment: &Running) -> Value {
     let mut listed = serde_json::json!(deployment);
     listed["server"] = running_server(deployment);

@@ -31,7 +31,6 @@ const SCENARIOS: &[&str] = &[
 /// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
 const JOBS: usize = 4;
 
-/// Flags of `quickstart`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]

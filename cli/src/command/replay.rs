@@ -11,7 +11,6 @@ use super::scenario_batch::{batch_options, run_all};
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A run (a directory, its name under runs/, or `latest`) or a plan.json

@@ -15,7 +15,6 @@ use crate::exit;
 use crate::files;
 use crate::terminal::Terminal;
 
-/// Flags of `report`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directories, their names under runs/, or `latest`; several make one document with everything of all

@@ -31,13 +31,11 @@ const COMMIT: Option<&str> = option_env!("LOCKLAB_COMMIT");
 
 /// A run that is being made. Everything that was measured so far is on disk after each `save`.
 pub(crate) struct Keeper {
-    /// What is kept.
     pub(crate) run: Run,
     /// Where its progress and its result go.
     pub(crate) terminal: Terminal,
     /// Whether its user wants it to end.
     pub(crate) cancel: Cancel,
-    /// What is shown of it at the end.
     pub(crate) shown: ResultArgs,
     dir: RunDir,
     started: Instant,
@@ -48,7 +46,6 @@ pub(crate) struct Keeper {
     drawn: u32,
 }
 
-/// The store of this working directory.
 pub(crate) fn store() -> RunStore {
     RunStore::new(RUNS)
 }
@@ -63,7 +60,6 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
-/// The directory of a new run: `--out`, or `runs/<date>-<host>-<name>`.
 pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
     let Some(path) = &common.out else {
         return store().create(date, host, name).map_err(|error| {
@@ -82,7 +78,6 @@ pub(crate) fn save_all(dir: &RunDir, run: &Run) -> anyhow::Result<()> {
     Ok(dir.save_report(&results::report::HTML.render(run)?)?)
 }
 
-/// The seed that was given, or a fresh one.
 pub(crate) fn seed(common: &Common) -> u64 {
     // Fresh seeds stay short, so that a person can type one again.
     common
@@ -195,7 +190,6 @@ impl Keeper {
         format!("locklab:{name}:{:08x}:", self.drawn)
     }
 
-    /// Whether anything was measured or judged.
     pub(crate) fn is_empty(&self) -> bool {
         let audited = self.run.audit.as_deref();
         let tried = |audit: &Audit| audit.score().worst().is_some();

@@ -11,7 +11,6 @@ use crate::exit;
 pub(crate) struct Source {
     pub(crate) file: String,
     text: String,
-    /// Or everything that is wrong with it.
     pub(crate) scenario: Result<Scenario, String>,
 }
 
@@ -68,7 +67,6 @@ pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
     )))
 }
 
-/// The seeds of each scenario.
 pub(crate) fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }

@@ -18,13 +18,11 @@ use crate::exit;
 use crate::files;
 use crate::terminal::{Terminal, columns};
 
-/// So many convictions are told one by one.
 const TOLD: usize = 10;
 
 /// A conviction is made smaller by so many runs at most.
 const TRIES: u32 = 200;
 
-/// Flags of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A scenario file in place of what seeds draw; they decide the rest

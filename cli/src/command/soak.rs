@@ -16,7 +16,6 @@ use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Flags of `soak`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seeds to run: --seed (default 1) and those that follow it; each takes one of the topologies in turn

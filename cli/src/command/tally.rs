@@ -7,7 +7,6 @@ use results::verdict::State;
 
 use crate::terminal::columns;
 
-/// How often what came out.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) convicted: u32,
@@ -36,7 +35,6 @@ impl Count {
         self.as_expected += u32::from(result.as_expected);
     }
 
-    /// All runs.
     pub(crate) fn runs(&self) -> u32 {
         self.convicted + self.clean + self.unknown
     }
@@ -51,7 +49,6 @@ pub(crate) fn table<'r>(results: impl IntoIterator<Item = &'r ScenarioResult>) -
     render(counts)
 }
 
-/// The table of counts that are known.
 pub(crate) fn render<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, Count)>) -> String {
     let heads = [
         "scenario",

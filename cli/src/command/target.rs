@@ -55,12 +55,9 @@ pub(crate) struct OwnServers {
     server: Vec<String>,
 }
 
-/// A server of `--server`.
 #[derive(Debug, Clone)]
 pub(crate) struct OnServer {
-    /// As it was asked for.
     pub(crate) asked: String,
-    /// Flavour and version.
     pub(crate) name: String,
 }
 
@@ -82,7 +79,6 @@ impl OwnServers {
         Ok(Some(Servers { allow, ..servers }))
     }
 
-    /// Whether servers were named to run everything on.
     pub(crate) fn names_servers(&self) -> bool {
         !self.server.is_empty()
     }
@@ -114,7 +110,6 @@ impl OwnServers {
     }
 }
 
-/// A fault that `--allow` may name.
 pub(crate) fn allowable(text: &str) -> Result<String, String> {
     // By command, on servers beyond this machine, needs their owner's word.
     let by_command = FAULTS.iter().filter(|kind| kind.by_command);
@@ -204,7 +199,6 @@ impl Writer for ByLock {
     }
 }
 
-/// Somebody else's servers.
 pub(crate) struct Servers {
     url: String,
     mine: bool,
@@ -291,13 +285,11 @@ impl Servers {
         self.target.is_some()
     }
 
-    /// Their shape.
     #[cfg(feature = "kube")]
     pub(crate) fn kind(&self) -> TopologyKind {
         self.kind
     }
 
-    /// Asks them what they are.
     pub(crate) async fn ask(&mut self) -> anyhow::Result<&External> {
         let (described, shown) = match &self.target {
             Some(target) => (described(target, self.kind).await?, target.to_string()),
@@ -324,7 +316,6 @@ impl Servers {
         Some(Arc::new(found.for_run(prefix)))
     }
 
-    /// Removes what a run made there.
     pub(crate) async fn remove(&mut self, prefix: &str, terminal: &Terminal) -> anyhow::Result<()> {
         if self.target.is_none() {
             return Ok(bench::subjects::remove_keys(&self.url, prefix).await?);

@@ -27,7 +27,6 @@ const LEASE: Duration = Duration::from_millis(1500);
 /// Longest wait for the lock, in case somebody else holds it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Flags of `trace`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379
@@ -46,7 +45,6 @@ pub(crate) struct Options {
     no_inner: bool,
 }
 
-/// An event, its client and its step.
 struct TracedEvent {
     step: &'static str,
     client: &'static str,
@@ -78,7 +76,6 @@ impl Record {
         })
     }
 
-    /// Whether a step has an event that matches.
     fn has(&self, step: &str, matches: impl Fn(&Traced) -> bool) -> bool {
         let (_, said) = &*self.lock();
         said.iter()

@@ -15,7 +15,6 @@ use crate::terminal::Terminal;
 /// How often `up` looks whether somebody else took its servers down.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql, postgres or mongodb; or a TOML file with a topology table, such as a scenario
@@ -63,7 +62,6 @@ fn config_line(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The topology of that name or in that file.
 fn named(word: &str) -> anyhow::Result<Topology> {
     let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
     if let Ok(kind) = word.parse() {
@@ -84,7 +82,6 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     )))
 }
 
-/// Refuses a number of what the topology has none of.
 fn has_counts(options: &Options, kind: TopologyKind) -> anyhow::Result<()> {
     use TopologyKind::{Cluster, Masters, Sentinel};
     let counts: [(&str, Option<u32>, &[TopologyKind]); 4] = [
@@ -212,7 +209,6 @@ fn failed(
     }
 }
 
-/// What the servers are, as `ps --json` lists it.
 fn server(deployment: &Deployment) -> serde_json::Value {
     let running = cluster_config::running().unwrap_or_default();
     let listed = running.iter().find(|listed| listed.id == deployment.id());

@@ -79,7 +79,6 @@ impl System for Etcd {
     }
 }
 
-/// The answer to a call.
 async fn ask(address: SocketAddr, path: &str, body: &str) -> Result<Value, String> {
     // HTTP/1.0: the answer comes whole and ends with the connection.
     let request = format!(

@@ -26,7 +26,6 @@ use crate::{ClusterError, Node, Role, Server, Topology, TopologyKind};
 /// Longest wait for one answer of a server that is starting; it is asked again.
 pub(crate) const ANSWER: Duration = Duration::from_secs(1);
 
-/// A system that is not Redis.
 #[async_trait]
 pub(crate) trait System: Debug + Send + Sync {
     /// Its server on this machine: the one that is usual, or the one of a topology's `server` if that is a path.
@@ -43,7 +42,6 @@ pub(crate) trait System: Debug + Send + Sync {
         Command::new(server)
     }
 
-    /// Whether its server does not run as root.
     fn refuses_root(&self) -> bool {
         false
     }
@@ -56,7 +54,6 @@ pub(crate) trait System: Debug + Send + Sync {
     /// What a node is now, and what it says of its version; the error says why it serves nobody.
     async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String>;
 
-    /// The version that a node says it is.
     async fn version(&self, address: SocketAddr) -> Result<String, String> {
         let (_, said) = self.hello(address).await?;
         version(&said).ok_or_else(|| format!("it names no version in {said:?}"))

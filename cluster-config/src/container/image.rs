@@ -18,20 +18,17 @@ use crate::server::wanted_version;
 use crate::state_dir::state_dir;
 use crate::{ClusterError, Server, Topology};
 
-/// A registry that has said nothing for this long will not.
 const REGISTRY_ANSWER: Duration = Duration::from_secs(5);
 /// Longest wait for an image that was asked for by name, and for one that is on its way.
 const PULL: Duration = Duration::from_secs(180);
 /// For so long nobody asks again after no registry answered.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// Of images that are built here.
 const REPOSITORY: &str = "locklab-server";
 const EMPTY: &str = "FROM scratch\nLABEL locklab.image=1\n";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerImage {
-    /// `redis:8`.
     pub(crate) name: String,
     pub(crate) program: String,
     pub(crate) made_of: Option<Server>,
@@ -218,7 +215,6 @@ async fn build(server: Server) -> Result<ServerImage, ClusterError> {
     })
 }
 
-/// Builds an image, unless it is there.
 async fn make(image: GenericBuildableImage) -> Result<(), ClusterError> {
     let options = BuildImageOptions::new().with_skip_if_exists(true);
     let built = image.build_image_with(options).await;

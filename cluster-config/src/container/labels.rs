@@ -19,7 +19,6 @@ const DEPLOYMENT: &str = "locklab.deployment";
 const OWNER: &str = "locklab.owner";
 /// Where that number means something: this boot of this machine, and a process-number space.
 const SPACE: &str = "locklab.space";
-/// Whether it outlives its owner.
 const DETACHED: &str = "locklab.detached";
 
 /// The labels of every container of a deployment.

@@ -22,7 +22,6 @@ pub(crate) fn plan(network: ContainerNetwork, topology: &Topology) -> (Plan, u16
     }
 }
 
-/// Whether the nodes of this kind share one container's network.
 pub(crate) fn is_shared(network: ContainerNetwork, kind: TopologyKind) -> bool {
     network == ContainerNetwork::Published
         && matches!(kind, TopologyKind::Sentinel | TopologyKind::Cluster)
@@ -60,7 +59,6 @@ fn published(
 /// What is asked of the engine for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NetworkMode {
-    /// In the network of this machine.
     Host,
     /// In the network of another container.
     In(String),

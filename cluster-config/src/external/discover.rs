@@ -13,7 +13,6 @@ use crate::{ClusterError, Role, Topology, TopologyKind};
 /// Longest wait for one answer; the servers may be far away.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
-/// A server of somebody else's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiscoveredServer {
     pub(crate) role: Role,

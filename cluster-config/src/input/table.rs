@@ -118,7 +118,6 @@ fn find<'a, 'i>(
     found.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
 }
 
-/// What is at the end of a path.
 fn at<'a, 'i>(value: &'a DeValue<'i>, path: &[String]) -> Option<&'a DeValue<'i>> {
     path.iter().try_fold(value, |value, key| match value {
         DeValue::Table(table) => table.get(key.as_str()).map(Spanned::get_ref),
@@ -127,7 +126,6 @@ fn at<'a, 'i>(value: &'a DeValue<'i>, path: &[String]) -> Option<&'a DeValue<'i>
     })
 }
 
-/// The same, to change it.
 fn at_mut<'a, 'i>(value: &'a mut DeValue<'i>, path: &[String]) -> Option<&'a mut DeValue<'i>> {
     path.iter().try_fold(value, |value, key| match value {
         DeValue::Table(table) => table.get_mut(key.as_str()).map(Spanned::get_mut),

@@ -182,7 +182,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGCONT.
     pub(crate) fn resume(&self, node: &str) -> Result<(), ClusterError> {
         self.running(node)?.signal(node, Signal::SIGCONT)
     }
@@ -245,7 +244,6 @@ pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The end of a log, however long it is.
 pub(crate) fn log_tail(log: &Path) -> io::Result<String> {
     const TAIL: u64 = 64 << 10;
     let mut file = fs::File::open(log)?;

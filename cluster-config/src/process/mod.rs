@@ -74,7 +74,6 @@ impl Provisioner for Process {
     }
 }
 
-/// What one provisioner does unlike another.
 pub(crate) struct ProvisionerSettings<'a> {
     pub(crate) kind: ProvisionerKind,
     /// The binary that this machine will run, if it does.
@@ -82,11 +81,9 @@ pub(crate) struct ProvisionerSettings<'a> {
     /// The server's version, where another binary told it before; the first node is asked if nobody knows.
     pub(crate) version: Option<String>,
     pub(crate) image: Option<String>,
-    /// Places the nodes.
     pub(crate) layout: Plan,
     /// How many ports in a row the layout uses.
     pub(crate) ports: u16,
-    /// Makes what the servers run in.
     pub(crate) runner: MakeRunner<'a>,
 }
 

@@ -38,7 +38,6 @@ impl Cutter {
         }
     }
 
-    /// Whether nothing waits here for more.
     pub(super) fn is_empty(&self) -> bool {
         self.tail.is_empty() && !self.torn
     }
@@ -232,7 +231,6 @@ fn treat(parcels: &mut Vec<Parcel>, mut parcel: Parcel, flow: &Flow) -> bool {
 
 pub(super) enum Content {
     Bytes(Vec<u8>),
-    /// The sender will send no more.
     End,
     /// The sender's socket is gone, or something was lost without which nothing may follow.
     Reset,

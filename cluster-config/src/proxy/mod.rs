@@ -125,7 +125,6 @@ struct Proxy {
     table: LinkTable,
     node: Party,
     real: SocketAddr,
-    /// Source addresses of nodes.
     sources: Arc<BTreeMap<IpAddr, String>>,
     /// Whether what is said may be Redis and is listened to.
     listens: bool,

@@ -32,7 +32,6 @@ where
     }
 }
 
-/// What one such proxy needs to know.
 #[derive(Debug)]
 pub(crate) struct ProxyRoute {
     pub(crate) table: LinkTable,

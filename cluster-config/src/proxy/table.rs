@@ -28,7 +28,6 @@ struct LinkTableState {
     /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
     faults: watch::Sender<Vec<Arc<Active>>>,
     next_id: AtomicU64,
-    /// The processes of parties whose addresses do not tell who they are.
     processes: Mutex<Arc<BTreeMap<Party, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<ConnectionEnds>>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
@@ -70,10 +69,8 @@ pub(crate) struct ConnectionEnds {
     pub(super) manners: ProxyBehaviour,
 }
 
-/// How a proxy treats its connections.
 #[derive(Debug)]
 pub(super) struct ProxyBehaviour {
-    /// Whether what is said may be Redis and is listened to.
     pub(super) listens: bool,
     /// Whether one direction may end while the other goes on.
     pub(super) half_open: bool,
@@ -244,7 +241,6 @@ impl LinkTable {
         }
     }
 
-    /// One direction of a connection, as its faults see it.
     pub(super) fn flow(&self, ends: &Arc<ConnectionEnds>, direction: Direction) -> Flow {
         let mut flow = Flow {
             faults: self.shared.faults.subscribe(),
@@ -298,7 +294,6 @@ pub(super) struct Verdict {
     pub(super) ends: Option<(Duration, ConnectionEnding)>,
 }
 
-/// Which faults have treated a chunk, and how.
 pub(super) type Treatments = Vec<(u64, Treatment)>;
 
 impl Flow {
@@ -334,14 +329,12 @@ impl Flow {
         self.active.is_empty()
     }
 
-    /// Whether some fault is about messages.
     pub(super) fn reads_messages(&self) -> bool {
         self.active
             .iter()
             .any(|active| active.fault.pattern().is_some())
     }
 
-    /// The faults that mean a message of these words and with this label.
     pub(super) fn marks(&self, words: &MessageWords, label: Label) -> Marks {
         let meant = self.active.iter().filter(|active| {
             let pattern = active.fault.pattern();

@@ -35,15 +35,12 @@ words! {
 
 /// A number of nodes that a kind lets choose.
 pub(super) struct Count {
-    /// Its key in a file.
     pub(super) key: &'static str,
-    /// Nodes of which role it counts.
     pub(super) role: Role,
     pub(super) allowed: RangeInclusive<u32>,
 }
 
 impl Count {
-    /// What is wrong with so many in a topology of this kind.
     pub(super) fn complaint(&self, kind: TopologyKind, found: i64) -> Option<String> {
         let (low, high) = (*self.allowed.start(), *self.allowed.end());
         let allowed = (i64::from(low)..=i64::from(high)).contains(&found);
@@ -160,7 +157,6 @@ words! {
 }
 
 impl Persistence {
-    /// Its lines of redis.conf.
     pub(crate) fn lines(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Persistence::None => &[("save", "\"\""), ("appendonly", "no")],

@@ -46,7 +46,6 @@ impl User {
     pub const EVERYTHING: &'static str = "~* &* +@all";
 }
 
-/// The user that the harness and the lock clients are.
 pub(crate) const OWN_USER: &str = "locklab";
 
 /// What is wrong with a user's name; `None`: nothing.

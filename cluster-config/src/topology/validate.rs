@@ -8,15 +8,10 @@ use crate::{ClusterError, Role};
 /// Where in a topology something is wrong, as a file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProblemPlace {
-    /// A key of the topology itself.
     Key(&'static str),
-    /// A line of `config`.
     Config(String),
-    /// A key of a node, by its index in `nodes`.
     Node(usize, &'static str),
-    /// A line of a node's `config`.
     NodeConfig(usize, String),
-    /// A key of a user, by its index in `users`.
     User(usize, &'static str),
 }
 
@@ -31,7 +26,6 @@ impl Topology {
         Err(ClusterError::new(wrong.join("\n")))
     }
 
-    /// Everything that is wrong.
     pub(super) fn complaints(&self) -> Vec<(ProblemPlace, String)> {
         let mut wrong = Vec::new();
         self.counts(&mut wrong);

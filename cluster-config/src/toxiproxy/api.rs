@@ -250,7 +250,6 @@ impl Api {
     }
 }
 
-/// A proxy as a body describes it.
 #[derive(Default, Deserialize)]
 struct ProxyBody {
     name: Option<String>,
@@ -335,7 +334,6 @@ fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     read_value(value.map_err(bad)?)
 }
 
-/// The same of a value that was read already.
 fn read_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
     let read = serde_json::from_value::<Option<T>>(lowered(value));
     let read = read.map_err(|error| ApiError::bad_body(&error.to_string()))?;

@@ -79,7 +79,6 @@ impl Proxy {
         Ok(())
     }
 
-    /// Whether it would listen or forward elsewhere.
     pub(super) async fn differs(&self, listen: &str, upstream: &str) -> Result<bool, ApiError> {
         let address = resolve(listen)
             .await

@@ -20,7 +20,6 @@ pub(super) struct Toxic {
     pub(super) guard: Option<LinkGuard>,
 }
 
-/// A toxic as a body describes it.
 #[derive(Default, Deserialize)]
 pub(super) struct ToxicBody {
     name: Option<String>,
@@ -85,7 +84,6 @@ impl Toxic {
         Ok(())
     }
 
-    /// What it does to its link.
     pub(super) fn fault(&self) -> Box<dyn FaultBehaviour> {
         self.kind.fault(&self.values, self.toxicity as f32)
     }

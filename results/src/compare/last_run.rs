@@ -4,7 +4,6 @@ use crate::audit::{AuditOutcome, regressions};
 use crate::run::Run;
 use crate::units;
 
-/// So many changes are named.
 const NAMED: usize = 3;
 
 /// What changed against `base`, the line for its name first.

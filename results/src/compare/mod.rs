@@ -108,7 +108,6 @@ fn refusal(reasons: &[String]) -> String {
     )
 }
 
-/// The first five of some lines, and how many more there are.
 pub(crate) fn first_few(mut lines: Vec<String>) -> Vec<String> {
     const SHOWN: usize = 5;
     let more = lines.len().saturating_sub(SHOWN);
@@ -302,7 +301,6 @@ mod tests {
         crate::samples::run(name, rows, Vec::new())
     }
 
-    /// Two runs of one row each.
     fn two(a: BenchRow, b: BenchRow) -> [Run; 2] {
         [run("a", vec![a]), run("b", vec![b])]
     }

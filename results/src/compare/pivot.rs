@@ -292,7 +292,6 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// The table of one figure; `None` where no row has it.
     fn table(
         &self,
         figure: &Figure<BenchRow>,

@@ -12,7 +12,6 @@ pub(crate) fn row_key(row: &BenchRow) -> String {
     row_words(&row.subject, row)
 }
 
-/// The same of a lock that is named so.
 pub(crate) fn row_words(lock: &str, row: &BenchRow) -> String {
     let load = &row.measures.load;
     let rate = load.rate_per_s.map(|rate| format!(" at {rate}/s"));
@@ -28,7 +27,6 @@ pub(crate) fn void(run: &Run, row: &BenchRow) -> String {
     format!("{}: {}: void, the lock was not safe", run.run, row_key(row))
 }
 
-/// What a scenario is matched by, in words.
 pub(crate) fn scenario_key(result: &ScenarioResult) -> String {
     let (name, topology, subject) = (&result.name, &result.topology, &result.subject);
     format!("{name} on {topology} with {subject}")
@@ -83,7 +81,6 @@ pub(super) fn kind(row: &BenchRow) -> String {
     kind.unwrap_or("its own".to_owned())
 }
 
-/// What a scenario asked of its lock beside its seed.
 pub(super) fn asked(result: &ScenarioResult) -> Vec<(&'static str, String)> {
     vec![
         ("kind", result.kind.clone()),

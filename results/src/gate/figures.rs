@@ -24,7 +24,6 @@ pub(super) fn examples(unit: Unit) -> &'static str {
     }
 }
 
-/// The names of all figures.
 pub(super) fn names() -> Vec<&'static str> {
     let rows = OF_ROWS.iter().map(|figure| figure.gate);
     let scenarios = OF_SCENARIOS.iter().map(|figure| figure.gate);
@@ -53,14 +52,12 @@ pub(super) static OF_VERDICT: [OfVerdict; 3] = [
     ("per_minute", Unit::Number, Verdict::rate_per_minute),
 ];
 
-/// What a condition speaks of.
 #[derive(Debug)]
 pub(super) enum Value {
     OfRow(&'static Figure<BenchRow>),
     OfScenario(&'static Figure<ScenarioResult>),
     Latency(Quantile, &'static Latency),
     OfVerdict(&'static OfVerdict, &'static str),
-    /// A verdict's state.
     Class(&'static str),
     /// Whether a lock was safe while it was measured.
     Safety,
@@ -70,7 +67,6 @@ pub(super) enum Value {
 
 /// The words of a state that may stand behind `==`.
 pub(super) static STATES: [&str; 3] = ["clean", "violated", "unknown"];
-/// The same of `outcome`.
 pub(super) static OUTCOMES: [&str; 3] = ["as-expected", "not-as-expected", "unknown"];
 
 impl Value {
@@ -148,7 +144,6 @@ impl Value {
         (0..16).find_map(written).unwrap_or_else(exact) + unit
     }
 
-    /// What a row or a scenario has of it.
     pub(super) fn of(&self, place: &Measured<'_>) -> ConditionValue {
         match (self, place) {
             (Self::OfRow(figure), Measured::Row(row))

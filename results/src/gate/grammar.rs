@@ -22,7 +22,6 @@ pub struct Condition {
     pub(super) filters: Vec<Filter>,
 }
 
-/// How a value is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compare {
     Less,
@@ -33,7 +32,6 @@ pub(super) enum Compare {
     Unequal,
 }
 
-/// All of them with their signs.
 const SIGNS: [(&str, Compare); 6] = [
     ("<", Compare::Less),
     ("<=", Compare::AtMost),
@@ -56,14 +54,12 @@ impl Compare {
     }
 }
 
-/// What it is compared with.
 #[derive(Debug)]
 pub(super) enum Bound {
     /// In the value's own unit.
     Number(f64),
     /// This many times what the base has.
     OfBase(f64),
-    /// A state's word.
     State(&'static str),
 }
 
@@ -87,7 +83,6 @@ static FIELDS: [Field; 9] = [
     ("seed", None, Some(|result| result.seed.to_string())),
 ];
 
-/// One part of a `where`.
 #[derive(Debug)]
 pub(super) struct Filter {
     field: &'static Field,
@@ -199,7 +194,6 @@ impl Token<'_> {
         error(self.column, message)
     }
 
-    /// It stands where something else is to be.
     fn instead_of(&self, wanted: &str) -> GrammarError {
         self.error(format!("`{}` stands where {wanted} is to be", self.text))
     }
@@ -212,7 +206,6 @@ impl Token<'_> {
         self.error(format!("`{text}` is no {what}{nearest}; there are {known}"))
     }
 
-    /// What it names in a table.
     fn of<T>(
         &self,
         what: &str,

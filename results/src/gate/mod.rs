@@ -110,7 +110,6 @@ pub struct ConditionPart {
     pub why: String,
 }
 
-/// A row or a scenario.
 #[derive(Clone, Copy)]
 pub(crate) enum Measured<'a> {
     Row(&'a BenchRow),
@@ -126,17 +125,13 @@ impl fmt::Display for Measured<'_> {
     }
 }
 
-/// What a place has to say to a condition.
 pub(crate) enum ConditionValue {
     /// The place has no such thing, and is not asked.
     Nothing,
     /// It cannot have it, whatever it does: why.
     NotApplicable(&'static str),
-    /// It should have it, and has not: why.
     Missing(String),
-    /// A figure.
     Figure(Estimate),
-    /// A state's word.
     Word(String),
 }
 

@@ -14,7 +14,6 @@ fn run(rows: Vec<BenchRow>) -> Run {
     samples::run("r", rows, Vec::new())
 }
 
-/// Judges conditions one by one.
 fn all(run: &Run, base: Option<&Run>, expected: &[(&str, Outcome)]) {
     for (condition, outcome) in expected {
         assert_eq!(self::outcome(run, base, condition), *outcome, "{condition}");

@@ -121,7 +121,6 @@ fn visible(c: char) -> char {
     if drives { '\u{fffd}' } else { c }
 }
 
-/// The longest line of a message on a terminal.
 const LINE_MAX: usize = 2_000;
 
 /// Lines for a terminal, whatever is in them: printable, and words of more characters than `word_max` cut.

@@ -120,7 +120,6 @@ pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     }
 }
 
-/// With more loads than this, throughput is one chart.
 const CHARTS_MAX: usize = 6;
 
 /// Rows by workload and number of tasks.
@@ -174,7 +173,6 @@ pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
     charts.collect()
 }
 
-/// A sweep as a curve, with its knee.
 pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
     let points = sweep
         .points

@@ -48,7 +48,6 @@ fn tail(run: &Run, (origin, [kind, rtt_ns]): (&str, [String; 2]), number: u32) -
     [kind, rtt_ns, from.to_owned(), number.to_string()]
 }
 
-/// The figures of a row, each with the latencies whose quantiles follow it.
 const FIGURES: [(Figure<BenchRow>, &[Latency]); 6] = [
     (CYCLES, &[ACQUIRE, RELEASE, HANDOFF]),
     (COMMANDS, &[]),
@@ -113,7 +112,6 @@ fn scenario(out: &mut String, result: &ScenarioResult, tail: &Tail) {
     }
 }
 
-/// A figure; nothing where there is none.
 pub(super) fn number(value: Option<f64>) -> String {
     let value = value.filter(|value| value.is_finite());
     value.map_or(String::new(), |value| value.to_string())

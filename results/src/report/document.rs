@@ -6,7 +6,6 @@ use crate::answer::Tone;
 use crate::svg::Chart;
 use crate::verdict::{State, Verdict};
 
-/// A form that a description is rendered in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Html,
@@ -14,19 +13,16 @@ pub(super) enum Form {
     Text,
 }
 
-/// The page alone, what a page is not, and all.
 pub(super) const PAGE: &[Form] = &[Form::Html];
 pub(super) const PLAIN: &[Form] = &[Form::Markdown, Form::Text];
 pub(super) const ALL: &[Form] = &[Form::Html, Form::Markdown, Form::Text];
 
-/// Words in a tone.
 #[derive(Clone)]
 pub(super) struct Phrase {
     pub(super) text: String,
     pub(super) tone: Tone,
     /// What stands above them in small letters.
     pub(super) label: String,
-    /// What is said of them on pointing.
     pub(super) about: String,
     /// The id of the block that they lead to.
     pub(super) link: String,
@@ -48,7 +44,6 @@ impl Phrase {
         Self::new(tone(verdict.state), super::cells::verdict(verdict))
     }
 
-    /// The verdict of a comparison.
     pub(super) fn comparison(word: &str) -> Self {
         let tone = match word {
             "better" => Tone::Kept,
@@ -70,7 +65,6 @@ impl<T: Into<String>> From<T> for Phrase {
     }
 }
 
-/// How a state is to be taken.
 pub(super) fn tone(state: State) -> Tone {
     match state {
         State::Clean => Tone::Kept,
@@ -79,10 +73,8 @@ pub(super) fn tone(state: State) -> Tone {
     }
 }
 
-/// A name and its value.
 pub(super) type Fact = (&'static str, String);
 
-/// A piece of a document.
 #[derive(Clone)]
 pub(super) enum Block {
     Section(Section),
@@ -147,7 +139,6 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
-/// The heading of a column.
 #[derive(Clone, Default)]
 pub(super) struct Head {
     pub(super) name: String,
@@ -156,13 +147,11 @@ pub(super) struct Head {
     pub(super) figures: bool,
 }
 
-/// A row.
 #[derive(Clone, Default)]
 pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
     /// Its figures may not be quoted.
     pub(super) dim: bool,
-    /// As of a group.
     pub(super) part: String,
     /// What the page has behind it, and under which words.
     pub(super) behind: Option<(&'static str, Vec<Vec<Phrase>>)>,
@@ -255,7 +244,6 @@ impl Block {
         })
     }
 
-    /// Words of explanation.
     pub(super) fn note(words: impl Into<Phrase>) -> Self {
         Self::Paragraph("note", vec![words.into()])
     }
@@ -269,13 +257,11 @@ impl Block {
         })
     }
 
-    /// A list of lines.
     pub(super) fn list<T: Into<Phrase>>(lines: impl IntoIterator<Item = T>) -> Self {
         let lines = lines.into_iter().map(|line| vec![line.into()]);
         Self::List(lines.collect())
     }
 
-    /// A picture.
     pub(super) fn chart(chart: Chart, id: impl Into<String>) -> Self {
         Self::Chart(Figure {
             chart,
@@ -284,7 +270,6 @@ impl Block {
         })
     }
 
-    /// Blocks that are shown in those forms alone.
     pub(super) fn only(forms: &'static [Form], body: Vec<Block>) -> Self {
         Self::Group(Group::new(forms, body))
     }

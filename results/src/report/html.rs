@@ -16,11 +16,9 @@ use crate::svg;
 const CSS: &str = include_str!("../../templates/report.css");
 const JS: &str = include_str!("../../templates/report.js");
 
-/// Where what a page leaves out is to be found.
 const ELSEWHERE: &str = "<code>locklab report RUN --scenario NAME</code> makes the page of one scenario, with its charts and proofs; \
                          the run’s own <code>run.json</code> and <code>--format json</code> have everything.";
 
-/// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let blocks = shown_in(Form::Html, sections::of(run));
     // The first screen ends where the list of contents stands.
@@ -56,7 +54,6 @@ struct Page<'a> {
 #[template(path = "blocks.html")]
 struct Blocks<'a>(&'a [Block]);
 
-/// Words within a line.
 #[derive(Template)]
 #[template(path = "words.html")]
 struct InLine<'a>(&'a Phrase);
@@ -73,7 +70,6 @@ impl InLine<'_> {
     }
 }
 
-/// How words are coloured.
 fn tone_class(tone: &Tone) -> &'static str {
     match tone {
         Tone::Lost => "lost",

@@ -14,7 +14,6 @@ use crate::figure::CYCLES;
 use crate::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
 use crate::verdict::State;
 
-/// The document.
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
     let version = format!("{} {}", run.meta.version, run.meta.commit);
@@ -185,7 +184,6 @@ fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     case
 }
 
-/// A case of a suite, in the class of a place.
 fn test_case(name: &str, place: &str, status: TestCaseStatus) -> TestCase {
     let mut case = TestCase::new(printable(name), status);
     case.set_classname(printable(&format!("locklab.{place}")));

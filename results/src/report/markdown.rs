@@ -12,7 +12,6 @@ use crate::units::enclosed;
 /// So many diagrams are drawn: the summary of a CI job may have a megabyte.
 const DRAWN_MAX: usize = 20;
 
-/// The document.
 pub(super) fn render(run: &Run) -> String {
     let mut drawn = 0;
     let (title, answer) = (escaped(&run.run), escaped(&answer::answer(run)));

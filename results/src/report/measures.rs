@@ -110,14 +110,12 @@ const LIMITS: &[Sentence] = &[
     ),
 ];
 
-/// A sentence with its figures.
 fn said((begin, parts): &Sentence, row: &BenchRow) -> Option<String> {
     let mut parts = parts.iter().filter_map(|part| filled(part, row));
     let said = enclosed(begin, &parts.join(", "), "");
     Some(said).filter(|said| !said.is_empty())
 }
 
-/// A part with its figures; `None` if the first is not there.
 fn filled(part: &str, row: &BenchRow) -> Option<String> {
     let mut pieces = part.split(['{', '}']);
     let mut out = pieces.next()?.to_owned();
@@ -128,7 +126,6 @@ fn filled(part: &str, row: &BenchRow) -> Option<String> {
     Some(out)
 }
 
-/// What a name in braces stands for.
 fn named(name: &str, row: &BenchRow) -> Option<String> {
     let base = name.trim_end_matches([':', '#', '~']);
     if name.ends_with([':', '#']) {
@@ -222,7 +219,6 @@ fn middle_and_tail(quantiles: &Quantiles) -> String {
     format!("p50 {p50}{tail}")
 }
 
-/// What follows from a sweep: its knee.
 pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(knee) = &sweep.knee {

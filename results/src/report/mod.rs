@@ -54,7 +54,6 @@ impl From<String> for Fault {
     }
 }
 
-/// How many with this key there are by now, this one included.
 fn number_among<K: Ord>(known: &mut BTreeMap<K, u32>, key: K) -> u32 {
     let number = known.entry(key).or_default();
     *number += 1;
@@ -151,7 +150,6 @@ pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     Ok(document)
 }
 
-/// The document of `--json`.
 fn json(run: &Run) -> Result<String, String> {
     let text = match AuditDocument::of(run) {
         Some(document) => serde_json::to_string_pretty(&document),

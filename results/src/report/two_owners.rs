@@ -3,7 +3,6 @@
 use crate::timeline::{HoldBar, TimelineData};
 use crate::units;
 
-/// Two owners of one lock.
 #[derive(Clone)]
 pub(super) struct TwoOwners {
     pub(super) of: String,
@@ -23,7 +22,6 @@ pub(super) struct Lane {
     pub(super) width: f64,
 }
 
-/// The longest overlap of a timeline, in that set-up; `None` where it has none.
 pub(super) fn two_owners(of: String, data: &TimelineData) -> Option<TwoOwners> {
     let (holds, overlap) = data.two_owners()?;
     let words = data.in_words()?;

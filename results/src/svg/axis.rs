@@ -4,7 +4,6 @@ use itertools::Itertools;
 
 use super::canvas::Canvas;
 
-/// How values are spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
     /// From zero or below to a maximum.

@@ -116,7 +116,6 @@ impl Canvas {
         ));
     }
 
-    /// Texts of one class as one element, as [`Self::lines`].
     pub(crate) fn texts(&mut self, class: &str, texts: &[((f64, f64), String)]) {
         let each = texts.iter().map(|((x, y), text)| {
             let [x, y] = [*x, *y].map(number);

@@ -17,7 +17,6 @@ pub struct PercentileCurve {
     pub counts: Vec<(u64, u64)>,
 }
 
-/// A point of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Point {
     /// 1/(1−p).

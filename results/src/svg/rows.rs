@@ -19,7 +19,6 @@ pub struct Row<T> {
 
 /// Where rows begin: left of it are their names.
 const LEFT: f64 = 250.0;
-/// The height of a row.
 const ROW: f64 = 38.0;
 
 /// Draws each row below `top`, by `draw` at its own top, which also says it in words. All of them in a

@@ -14,7 +14,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A master that was restarted takes nothing for so long.
 const WRITABLE_DELAY: Duration = Duration::from_secs(2);
 
-/// The head of every message.
 struct Head {
     from: usize,
     epoch: u64,
@@ -22,7 +21,6 @@ struct Head {
     master: Option<usize>,
     offset: u64,
     claims: String,
-    /// Who is silent for the sender, or has failed.
     silent: Vec<usize>,
     /// It keeps its clients from writing, since a replica takes over.
     is_paused: bool,
@@ -82,7 +80,6 @@ impl Head {
 }
 
 impl Server {
-    /// A message of a kind, with what it is about.
     fn message(&mut self, kind: &str, about: &[&[u8]]) -> Command {
         let (offset, is_paused) = (self.stream.offset, self.paused.is_some());
         let mut message = words(&["BUS", kind]);
@@ -121,7 +118,6 @@ impl Server {
             .for_each(|to| self.tell_node(to, kind, about));
     }
 
-    /// Tells all what this node is and has now.
     pub(super) fn tell_all(&mut self) {
         if let Some(cluster) = &mut self.cluster {
             cluster.forget_claims();
@@ -264,7 +260,6 @@ impl Server {
         cluster.is_ok = is_ok;
     }
 
-    /// An answer on an own link.
     pub(super) fn hear_bus(&mut self, reply: Reply) {
         if let Some(message) = reply.into_command()
             && message.len() > 1
@@ -373,7 +368,6 @@ impl Server {
         }
     }
 
-    /// What a node says to be and to have.
     fn take_claims(&mut self, head: &Head) {
         let Some(cluster) = &mut self.cluster else {
             return;
@@ -468,7 +462,6 @@ impl Server {
         self.drop_shard_channels(|name| lost.contains(&slot(name)));
     }
 
-    /// Becomes the replica of another node.
     pub(super) fn become_replica(&mut self, of: usize) {
         let Some(cluster) = &mut self.cluster else {
             return;

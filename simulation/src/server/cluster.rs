@@ -33,12 +33,10 @@ pub(super) fn slot(key: &[u8]) -> u16 {
     crc % SLOTS
 }
 
-/// A node, as another knows it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) id: String,
-    /// Whose replica it is.
     pub(super) master: Option<usize>,
     pub(super) epoch: u64,
     pub(super) link: Option<LinkId>,
@@ -134,7 +132,6 @@ impl Cluster {
         !self.slots.contains(&NOBODY)
     }
 
-    /// Ranges of slots of one node.
     fn ranges(&self, of: usize) -> Vec<(u16, u16)> {
         // Mostly all of a stretch are somebody's, and one look tells.
         const STRETCH: u16 = 256;
@@ -162,7 +159,6 @@ impl Cluster {
         self.slots.contains(&(node as u8))
     }
 
-    /// Masters with slots.
     pub(super) fn masters(&self) -> Vec<usize> {
         let nodes = 0..self.nodes.len();
         nodes

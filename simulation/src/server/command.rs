@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use super::reply::Reply;
 
-/// What carries a command out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Keys,
@@ -17,7 +16,6 @@ pub(super) enum Family {
     Cluster,
 }
 
-/// One command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
     pub(super) name: &'static str,
@@ -162,7 +160,6 @@ impl Spec {
         }
     }
 
-    /// The keys of a command.
     pub(super) fn keys<'a>(&self, command: &'a [Vec<u8>]) -> &'a [Vec<u8>] {
         let all = &command[1..];
         match self.name {
@@ -186,7 +183,6 @@ impl Spec {
     }
 }
 
-/// The refusal of a command that a server has not.
 pub(super) fn unknown(command: &[Vec<u8>]) -> Reply {
     const MOST: usize = 128;
     let text = |bytes: &[u8]| {

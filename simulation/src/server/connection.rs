@@ -16,7 +16,6 @@ use super::{
     strings::one_of,
 };
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) output: Vec<u8>,
@@ -34,14 +33,12 @@ pub(super) struct Connection {
     pub(super) queued: VecDeque<Command>,
     /// A replica, once it has asked for the stream.
     pub(super) replica: Option<Replica>,
-    /// Nothing is read from it any more.
     pub(super) closing: bool,
     /// Since when it has had more output than the soft limit.
     pub(super) full_since: Option<Duration>,
 }
 
 impl Server {
-    /// Writes an answer or a message for a connection.
     pub(super) fn answer(&mut self, to: ConnectionId, reply: &Reply) {
         let limit = self.settings.output_limit;
         let Some(connection) = self.connections.get_mut(&to) else {
@@ -63,7 +60,6 @@ impl Server {
         }
     }
 
-    /// Ends a connection at once, with what is ready for it.
     pub(super) fn end(&mut self, connection: ConnectionId) {
         if self.connections.contains_key(&connection) {
             self.disconnect(connection);

@@ -22,14 +22,12 @@ enum Step {
     /// It waits for votes; or does not, since somebody asked for it.
     Votes,
     Chooses,
-    /// It has told the chosen one, or will when it can.
     Promotes(Address),
     Waits(Address),
     /// The chosen one is master; the others are told.
     Tells(Address),
 }
 
-/// A failover under way.
 #[derive(Debug, Clone)]
 pub(super) struct Failover {
     epoch: u64,
@@ -206,7 +204,6 @@ impl Server {
         ])
     }
 
-    /// Votes for a candidate, if it has not voted in that epoch; whom it has voted for last.
     fn vote(&mut self, candidate: &str, epoch: u64) -> (String, u64) {
         let (now, delay) = (self.now, Duration::from_millis(self.dice.next() % 1000));
         let Some(sentinel) = &mut self.sentinel else {

@@ -23,11 +23,9 @@ pub enum Loss {
     Power,
 }
 
-/// The file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     bytes: Vec<u8>,
-    /// So many of them are on the disk.
     synced: usize,
     synced_at: Duration,
     /// Up to which offset of the replication stream they are.
@@ -43,7 +41,6 @@ impl File {
     }
 }
 
-/// Writes commands that belong together.
 pub(super) fn write_together(commands: &[&Command], out: &mut Vec<u8>) {
     let several = commands.len() > 1;
     if several {
@@ -58,7 +55,6 @@ pub(super) fn write_together(commands: &[&Command], out: &mut Vec<u8>) {
 }
 
 impl Server {
-    /// Writes what a command has done to the file.
     pub(super) fn append(&mut self, effects: &[Command]) {
         if self.settings.persistence == Persistence::None {
             return;

@@ -13,7 +13,6 @@ fn value<'a>(fields: &'a Fields, field: &[u8]) -> Option<&'a Vec<u8>> {
     found.map(|(_, value)| value)
 }
 
-/// True if it is a new field.
 fn put(fields: &mut Fields, field: &[u8], to: &[u8]) -> bool {
     match fields.iter_mut().find(|(name, _)| name == field) {
         Some((_, value)) => {

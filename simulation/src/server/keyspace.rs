@@ -16,7 +16,6 @@ pub(super) const NOT_WHOLE: &str = "ERR value is not an integer or out of range"
 pub(super) const NOT_REAL: &str = "ERR value is not a valid float";
 pub(super) const SYNTAX: &str = "ERR syntax error";
 
-/// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Item {
     Text(Vec<u8>),
@@ -75,7 +74,6 @@ pub struct Keyspace {
     pub(super) digits: Digits,
     /// What replicas and the file are told of the command of this moment.
     pub(super) effects: Vec<Command>,
-    /// The command changed something.
     changed: bool,
     /// What is told of it, where that is not itself.
     told_as: Option<Command>,
@@ -139,12 +137,10 @@ impl Keyspace {
         }
     }
 
-    /// Says that the command changes something.
     pub(super) fn change(&mut self) {
         self.changed = true;
     }
 
-    /// The same, and how that is told.
     pub(super) fn change_as(&mut self, parts: &[&[u8]]) {
         self.changed = true;
         self.told_as = Some(parts.iter().map(|part| part.to_vec()).collect());
@@ -221,7 +217,6 @@ impl Keyspace {
         self.first_end_ms = self.keys.values().filter_map(|entry| entry.ends_ms).min();
     }
 
-    /// The commands that make all of it from nothing.
     pub(super) fn as_commands(&self) -> Vec<Command> {
         self.keys
             .keys()
@@ -229,7 +224,6 @@ impl Keyspace {
             .collect()
     }
 
-    /// The commands that make one key.
     pub(super) fn key_as_commands(&self, key: &[u8]) -> Vec<Command> {
         let Some(entry) = self.keys.get(key) else {
             return Vec::new();

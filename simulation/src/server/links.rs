@@ -30,17 +30,13 @@ pub enum Order {
     },
 }
 
-/// What a link is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Purpose {
     Master,
-    /// What a sentinel asks somebody.
     Asks(WatchedPeer),
-    /// What a sentinel hears there.
     Hears(WatchedPeer),
     /// To another node of the cluster.
     Bus(usize),
-    /// To where keys go.
     Migrates,
 }
 

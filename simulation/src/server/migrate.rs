@@ -12,13 +12,11 @@ use super::{
     settings::Address,
 };
 
-/// Keys on their way.
 #[derive(Debug)]
 pub(super) struct Migration {
     link: LinkId,
     asked_by: ConnectionId,
     keys: Vec<Vec<u8>>,
-    /// How many of them were answered for.
     answered: usize,
     until: Duration,
 }
@@ -74,7 +72,6 @@ impl Server {
         }
     }
 
-    /// Takes a key that comes.
     pub(super) fn restore(&mut self, key: &[u8], made: &[u8]) -> Reply {
         let before = std::mem::replace(&mut self.keyspace.expiry, Expiry::Ignores);
         self.keyspace.remove(key);

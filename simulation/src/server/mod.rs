@@ -92,7 +92,6 @@ pub struct Server {
     keyspace: Keyspace,
     connections: BTreeMap<ConnectionId, Connection>,
     connected: u64,
-    /// The connections that wait for something.
     waiters: BTreeSet<ConnectionId>,
     ended: Vec<ConnectionId>,
     /// Connections and links that may have bytes to send.
@@ -104,7 +103,6 @@ pub struct Server {
     scripts: scripts::Scripts,
     /// Until when commands are kept back, and whether only those that write.
     paused: Option<(Duration, bool)>,
-    /// It reads its data until then.
     loading_until: Option<Duration>,
     is_down: bool,
     started: Duration,
@@ -153,7 +151,6 @@ impl Server {
         server
     }
 
-    /// What a process begins with.
     fn start(&mut self) {
         self.keyspace = Keyspace::default();
         self.keyspace.digits = match self.settings.version >= (7, 2) {
@@ -327,7 +324,6 @@ impl Server {
         self.keyspace.now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
     }
 
-    /// One command of a connection that waits for nothing.
     fn run(&mut self, from: ConnectionId, command: &[Vec<u8>]) {
         let reply = match self.admit(from, command) {
             Ok(spec) if self.is_paused(&spec) => {

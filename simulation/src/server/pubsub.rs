@@ -31,7 +31,6 @@ impl SubscriptionKind {
     }
 }
 
-/// Listeners by way and name.
 pub(super) type Listeners = BTreeMap<(SubscriptionKind, Vec<u8>), BTreeSet<ConnectionId>>;
 
 impl Server {

@@ -17,9 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 enum Stage {
     /// Not connected; the link is being dialled if there is one.
     Down,
-    /// It has said who it is and how much it has.
     Greets,
-    /// All keys are on their way.
     Copies,
     Online,
 }
@@ -30,7 +28,6 @@ pub(super) struct Following {
     master: Address,
     link: Option<LinkId>,
     stage: Stage,
-    /// Commands that belong together and are not all here, and their bytes.
     together: Option<(Vec<Command>, Vec<u8>)>,
     /// What it has is the beginning of somebody's history, so it asks for the rest of that.
     knows: bool,
@@ -46,7 +43,6 @@ impl Server {
         self.following.is_some()
     }
 
-    /// Whether its link to the master is up.
     pub(super) fn is_in_step(&self) -> bool {
         (self.following.as_ref()).is_some_and(|following| following.stage == Stage::Online)
     }
@@ -81,7 +77,6 @@ impl Server {
         self.dial_master();
     }
 
-    /// Becomes a master.
     pub(super) fn lead(&mut self) {
         if self.leave_master().is_some() {
             self.keyspace.expiry = Expiry::Deletes;
@@ -300,7 +295,6 @@ impl Server {
         Some(since.min(self.now) + SECOND)
     }
 
-    /// For how long nothing has come from the master.
     pub(super) fn silence_of_master(&self) -> Duration {
         let heard =
             self.following

@@ -15,20 +15,16 @@ use super::{
 const BACKLOG: usize = 1 << 20;
 const NOBODY: &str = "0000000000000000000000000000000000000000";
 
-/// The stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pub(super) run_id: String,
     /// Whose history this is, and whose it was up to an offset.
     pub(super) id: String,
     pub(super) former: Option<(String, u64)>,
-    /// How long it is.
     pub(super) offset: u64,
     /// Its last bytes; nothing as long as no replica has ever asked.
     backlog: Option<Vec<u8>>,
-    /// Connections that read it or have read it, in order.
     readers: Vec<ConnectionId>,
-    /// When something was last said in it.
     said_at: Duration,
     /// More was acknowledged, or is on the disk, since waiters were looked at.
     pub(super) heard: bool,
@@ -36,20 +32,16 @@ pub(super) struct Stream {
     asks: bool,
 }
 
-/// A replica, as its master knows it.
 #[derive(Debug)]
 pub(super) struct Replica {
     address: Address,
     acked: u64,
-    /// What is on its disk.
     synced: u64,
     heard_at: Duration,
 }
 
-/// What a connection waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// The end of CLIENT PAUSE.
     Pause,
     /// That its keys have arrived elsewhere.
     Migration,
@@ -58,7 +50,6 @@ pub(super) enum Waiting {
         replicas: usize,
         /// WAITAOF: disks, also the own one.
         disks: Option<bool>,
-        /// The end of its patience.
         until: Option<Duration>,
     },
 }
@@ -76,7 +67,6 @@ impl Stream {
         self.offset - self.backlog.as_ref().map_or(0, Vec::len) as u64
     }
 
-    /// Adds bytes, and keeps the last.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.offset += bytes.len() as u64;
         let backlog = self.backlog.get_or_insert_default();
@@ -94,7 +84,6 @@ impl Stream {
         self.backlog = Some(Vec::new());
     }
 
-    /// Begins an own history from here on.
     pub(super) fn fork(&mut self, id: String) {
         let before = std::mem::replace(&mut self.id, id);
         self.former = Some((before, self.offset));
@@ -136,7 +125,6 @@ impl Server {
         self.feed(&bytes);
     }
 
-    /// Says something in the stream.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.stream.add(bytes);
         self.stream.said_at = self.now;
@@ -370,13 +358,11 @@ impl Server {
         }
     }
 
-    /// Who waits, and for what.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (ConnectionId, &Waiting)> {
         let waiters = self.waiters.iter();
         waiters.filter_map(|id| Some((*id, self.connections.get(id)?.waiting.as_ref()?)))
     }
 
-    /// What WAIT or WAITAOF is answered now, and whether that is what it waits for.
     fn acknowledged(&self, connection: ConnectionId, waiting: &Waiting) -> (Reply, bool) {
         let Waiting::Acks {
             replicas, disks, ..

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-/// A command: its name and arguments.
 pub(crate) type Command = Vec<Vec<u8>>;
 
 /// What a command is answered.
@@ -160,7 +159,6 @@ pub fn write_command<T: AsRef<[u8]>>(parts: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// A command of words.
 pub(crate) fn words(words: &[&str]) -> Command {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }

@@ -33,7 +33,6 @@ pub(super) type Scripts = BTreeMap<Vec<u8>, Arc<[u8]>>;
 struct RunningScript {
     server: Server,
     from: ConnectionId,
-    /// A command of the script has written.
     has_written: bool,
 }
 
@@ -43,7 +42,6 @@ thread_local! {
     static LENT: RefCell<RunningScript> = RefCell::default();
 }
 
-/// A refusal that ends a script.
 #[derive(Debug)]
 struct Refused(String);
 
@@ -312,7 +310,6 @@ impl Server {
         }
     }
 
-    /// Compiles a text and keeps it.
     fn learn(&mut self, text: &[u8]) -> Result<Vec<u8>, Reply> {
         let digest = INTERPRETER.with(|interpreter| interpreter.digest(text));
         if !self.scripts.contains_key(&digest) {

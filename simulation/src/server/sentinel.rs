@@ -21,16 +21,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const HELLO_PERIOD: Duration = Duration::from_secs(2);
 pub(super) const INFO_PERIOD: Duration = Duration::from_secs(10);
 
-/// Somebody whom a sentinel watches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WatchedPeer {
     Master,
     Replica(Address),
-    /// By its own name.
     Sentinel(String),
 }
 
-/// What was asked and is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PendingQuestion {
     Ping,
@@ -39,7 +36,6 @@ pub(super) enum PendingQuestion {
     Other,
 }
 
-/// What a sentinel knows of somebody.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peer {
     pub(super) address: Address,
@@ -55,7 +51,6 @@ pub(super) struct Peer {
     pub(super) well_at: Duration,
     greeted_at: Duration,
     pub(super) heard_at: Duration,
-    /// Since when it is down for this sentinel.
     pub(super) down_since: Option<Duration>,
     /// From INFO: when, what it says to be, since when, and of whom it is a replica.
     pub(super) info_at: Option<Duration>,
@@ -82,9 +77,7 @@ pub(super) struct Peer {
 pub(super) struct Sentinel {
     pub(super) id: String,
     pub(super) epoch: u64,
-    /// The epoch in which the master became it.
     pub(super) config_epoch: u64,
-    /// Whom it has voted for.
     pub(super) vote: Option<(String, u64)>,
     pub(super) peers: BTreeMap<WatchedPeer, Peer>,
     pub(super) is_objectively_down: bool,
@@ -169,7 +162,6 @@ impl Server {
         self.sentinel.as_mut()?.peers.get_mut(who)
     }
 
-    /// Forgets somebody, with the links there.
     pub(super) fn forget(&mut self, who: &WatchedPeer) {
         let peer = self
             .sentinel

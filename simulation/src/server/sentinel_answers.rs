@@ -10,7 +10,6 @@ use super::{
 };
 
 impl Server {
-    /// An answer of somebody.
     pub(super) fn hear_peer(&mut self, who: &WatchedPeer, reply: Reply) {
         let now = self.now;
         let Some(peer) = self.peer(who) else {
@@ -85,7 +84,6 @@ impl Server {
         self.look_at_role(who);
     }
 
-    /// Meets the replicas that a master lists.
     fn meet_replicas(&mut self, fields: &BTreeMap<&str, &str>) {
         for (name, value) in fields {
             let mut parts = value.split(['=', ',']);

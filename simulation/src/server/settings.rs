@@ -42,7 +42,6 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// The words of `appendfsync`.
     pub(super) const WORDS: [(Persistence, &'static str); 3] = [
         (Persistence::Always, "always"),
         (Persistence::EverySecond, "everysec"),

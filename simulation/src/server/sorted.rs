@@ -55,7 +55,6 @@ impl Sorted {
     }
 }
 
-/// What ZADD changes.
 #[derive(Default)]
 struct Adding {
     fresh_only: bool,

@@ -20,7 +20,6 @@ pub(super) struct Election {
     is_forced: bool,
 }
 
-/// A takeover that somebody asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Manual {
     until: Duration,

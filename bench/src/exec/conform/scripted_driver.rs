@@ -26,19 +26,16 @@ use crate::{
     subject::{ConnectTo, SubjectError},
 };
 
-/// An answer as it came.
 #[derive(Debug, Clone)]
 pub(super) struct Reply {
     /// From the request's writing to the answer's first byte.
     pub(super) took: Duration,
-    /// When that byte came.
     pub(super) at: Instant,
     /// The ending: the one key beside `id`.
     pub(super) ending: String,
     pub(super) body: Value,
 }
 
-/// A driver process.
 pub(super) struct ScriptedDriver {
     child: Child,
     processes: Processes,
@@ -158,7 +155,6 @@ impl ScriptedDriver {
         self.answered.contains(&id)
     }
 
-    /// Takes one line; `None` when the time is over.
     async fn next_line(&mut self, deadline: tokio::time::Instant) -> Option<()> {
         match tokio::time::timeout_at(deadline, self.output.next()).await {
             Err(_) => return None,
@@ -211,7 +207,6 @@ impl ScriptedDriver {
         self.replies.insert(id, Ok(reply));
     }
 
-    /// How it ended, with the end of its log.
     async fn ended(&mut self) -> String {
         let status = tokio::time::timeout(Duration::from_secs(1), self.child.wait()).await;
         let how = match status {

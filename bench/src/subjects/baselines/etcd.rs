@@ -66,7 +66,6 @@ struct Members {
     third: Duration,
     /// Which one is asked, counted on at each change.
     dialled: tokio::sync::Mutex<(usize, Option<Client>)>,
-    /// Leases that no hold has.
     spare: Mutex<Vec<Lease>>,
     /// One lease is for all holds of the client, each of which the server then takes for the same holder.
     shares: bool,
@@ -79,7 +78,6 @@ struct Lease {
     last: Instant,
 }
 
-/// Whether a lease is not there.
 fn is_gone(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => status.code() as i32 == NOT_FOUND,

@@ -50,10 +50,8 @@ use crate::{
 
 /// The session of a client, and the lease of a row that is renewed, where the caller names none.
 const SESSION: Duration = Duration::from_secs(5);
-/// How long a server may take for one answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// What ends a hold whose holder is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldExpiry {
     /// The lease, which the server keeps beside the lock.
@@ -69,7 +67,6 @@ pub(super) struct Baseline {
     about: &'static str,
     /// Its cargo feature, its URL's scheme and its first topology.
     system: &'static str,
-    /// Where it works.
     topologies: &'static [&'static str],
     kept: HoldExpiry,
     /// What a server does before it answers a grant, as it is shipped.
@@ -161,12 +158,10 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     BASELINES.iter().map(Baseline::subject)
 }
 
-/// Those that are wrong.
 pub(super) fn broken() -> impl Iterator<Item = Arc<dyn Subject>> {
     BROKEN.iter().map(Baseline::subject)
 }
 
-/// What a system's client is made of.
 struct SystemClientParts {
     target: String,
     session: Duration,
@@ -180,13 +175,11 @@ impl SystemClientParts {
         SubjectError::unreachable(format!("{target} does not answer: {why}"))
     }
 
-    /// What was answered there.
     fn reached<T>(&self, answer: Result<T, impl std::fmt::Display>) -> Result<T, SubjectError> {
         answer.map_err(|why| self.unreachable(why))
     }
 }
 
-/// An acquire, as a system is asked for it.
 struct SystemAcquire<'a> {
     key: &'a str,
     /// What names this hold; no other has it.
@@ -203,7 +196,6 @@ impl SystemAcquire<'_> {
         self.called + self.wait.unwrap_or(Duration::from_secs(3_153_600_000))
     }
 
-    /// What is left of it.
     fn left(&self) -> Duration {
         self.until().saturating_duration_since(Instant::now())
     }
@@ -222,7 +214,6 @@ async fn answered<T>(
     timeout(patience, asked.into_future()).await.map_err(silent)
 }
 
-/// What a system has granted.
 struct SystemGrant {
     hold: Box<dyn Hold>,
     token: Option<u64>,
@@ -230,7 +221,6 @@ struct SystemGrant {
     sent: Instant,
 }
 
-/// A client of a system.
 #[async_trait]
 trait Store: Send + Sync {
     /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
@@ -239,7 +229,6 @@ trait Store: Send + Sync {
     async fn close(&self) {}
 }
 
-/// What is held at a server.
 #[async_trait]
 trait Hold: Send + Sync {
     /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false if it has it no more.
@@ -286,14 +275,12 @@ trait Rows: Send + Sync + 'static {
     async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError>;
     /// Moves the end on; false if the row is not the owner's.
     async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError>;
-    /// As [`Hold::give`].
     async fn give(&self, row: &RowKey) -> Result<bool, CommandError>;
 }
 
 /// When a row was asked for, and its token.
 type Fence = (Instant, Option<u64>);
 
-/// A lock that is a row.
 struct RowStore<R> {
     rows: Arc<R>,
     jitter: Jitter,
@@ -449,11 +436,9 @@ impl Subject for BaselineSubject {
     }
 }
 
-/// What a caller holds.
 struct CallerHold {
     hold: Box<dyn Hold>,
     belief: Mutex<Belief>,
-    /// Ends the heartbeats.
     keeper: Mutex<Option<AbortHandle>>,
 }
 

@@ -40,7 +40,6 @@ pub(super) async fn document(
     }))
 }
 
-/// Removes the documents of a run.
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let last = format!("{prefix}{}", char::MAX);
     let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
@@ -48,7 +47,6 @@ pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), 
     own.reached(removed.map(drop))
 }
 
-/// The collection, with its index.
 async fn locks(own: &SystemClientParts) -> Result<Collection<Document>, SubjectError> {
     let options = ClientOptions::parse(&own.target).await;
     let mut options = options.map_err(|error| usage!("the target's URL: {error}"))?;

@@ -36,7 +36,6 @@ pub(super) const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_
 const KEEP: &str = "UPDATE locklab_locks SET expires = NOW(6) + INTERVAL ? MICROSECOND WHERE name = ? AND owner = ? AND expires > NOW(6)";
 pub(super) const GIVE: &str =
     "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND owner = ? AND expires > NOW(6)";
-/// As `GIVE`, with any owner.
 pub(super) const GIVE_ANY: &str =
     "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
 
@@ -60,7 +59,6 @@ fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Server(said) if BUSY.contains(&said.code))
 }
 
-/// The answer, within a time.
 async fn within<T>(
     patience: Duration,
     asked: impl Future<Output = Result<T, Error>>,
@@ -76,12 +74,10 @@ async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, E
     within(ANSWER, asked).await
 }
 
-/// The connections of a client.
 struct Server {
     opts: Opts,
     session: Duration,
     spare: IdleConnections<Conn>,
-    /// Locks whose row is known to be there.
     rows: Plain<BTreeSet<String>>,
 }
 
@@ -94,7 +90,6 @@ impl Server {
         dialled.map_err(|error| CommandError::Refused(error.to_string()))
     }
 
-    /// Sees to it that a lock has its row.
     async fn row(&self, connection: &mut Conn, name: &str) -> Result<(), Error> {
         let known = self.rows.lock().expect("no panic").contains(name);
         if !known {
@@ -110,7 +105,6 @@ impl Server {
         Ok(())
     }
 
-    /// How many rows a statement changed.
     async fn changes(&self, statement: &str, with: Params) -> Result<u64, CommandError> {
         let mut connection = self.connection().await?;
         answer(connection.exec_drop(statement, with)).await?;
@@ -147,7 +141,6 @@ async fn server(own: &SystemClientParts, setup: Option<&str>) -> Result<Arc<Serv
     Ok(Arc::new(server))
 }
 
-/// Removes the rows of a run.
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE LEFT(name, CHAR_LENGTH(?)) = ?";
     let server = server(own, None).await?;
@@ -288,7 +281,6 @@ impl GetLock {
     }
 }
 
-/// What was granted just now.
 fn taken(hold: ConnectionHold) -> SystemGrant {
     SystemGrant {
         hold: Box::new(hold),
@@ -347,7 +339,6 @@ impl ForUpdate {
     }
 }
 
-/// What a connection holds for as long as it lives.
 struct ConnectionHold {
     server: Arc<Server>,
     is_shared: bool,

@@ -50,7 +50,6 @@ const GIVE: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = $1 AND ow
 
 type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
-/// A connection, which ends when it is dropped.
 struct Connection {
     client: Client,
     task: AbortHandle,
@@ -87,7 +86,6 @@ impl Connection {
     }
 }
 
-/// The connections of a client.
 struct Server {
     target: String,
     session: Duration,
@@ -126,7 +124,6 @@ impl Server {
         }
     }
 
-    /// How many rows a statement changed.
     async fn changes(&self, statement: &str, with: Parameters<'_>) -> Result<u64, CommandError> {
         let connection = self.connection().await?;
         let changed = answered(ANSWER, connection.client.execute_typed(statement, with)).await??;
@@ -151,7 +148,6 @@ async fn server(own: &SystemClientParts) -> Result<Arc<Server>, SubjectError> {
     Ok(Arc::new(server))
 }
 
-/// Removes the rows of a run.
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE starts_with(name, $1)";
     let removed = server(own)

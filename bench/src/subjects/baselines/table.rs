@@ -96,7 +96,6 @@ const MONGODB: Baseline = Baseline {
     connect: built!("mongodb", own => super::mongodb::document(own, false)),
 };
 
-/// Every one, built in or not.
 pub(super) static BASELINES: &[Baseline] = &[
     ETCD,
     ZOOKEEPER,
@@ -108,7 +107,6 @@ pub(super) static BASELINES: &[Baseline] = &[
     MONGODB,
 ];
 
-/// Each is wrong in one thing.
 pub(super) static BROKEN: &[Baseline] = &[
     // The lock API takes calls with one lease for one caller.
     Baseline {

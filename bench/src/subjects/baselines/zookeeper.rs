@@ -222,14 +222,12 @@ impl Store for ZooKeeper {
     }
 }
 
-/// Somebody's node in a line.
 #[derive(Clone)]
 struct Node {
     client: Client,
     directory: String,
     /// Without the number, which the server appends.
     name: String,
-    /// Once it is known.
     path: Option<String>,
 }
 
@@ -270,7 +268,6 @@ impl Node {
     }
 }
 
-/// A node that is removed, if it is there, when this is dropped.
 struct RemoveOnDrop(Node);
 
 impl Drop for RemoveOnDrop {

@@ -30,7 +30,6 @@ const SAVED_EVERY: Duration = Duration::from_secs(3);
 /// Why there is no result: an outcome, and the reason.
 type Nothing = (AuditOutcome, String);
 
-/// A lock on a scenario.
 struct Cell {
     subject: usize,
     asked: usize,
@@ -39,7 +38,6 @@ struct Cell {
     smallest: Option<ShrunkScenario>,
 }
 
-/// One run of a cell.
 struct CellRun {
     ran: FinishedRun,
     /// The sound lock beside it, once that was tried.
@@ -48,7 +46,6 @@ struct CellRun {
     second: Option<FinishedRun>,
 }
 
-/// What is run to settle a doubt.
 enum FollowUpRun {
     /// A sound lock on a scenario and a seed.
     Twin(usize, u64),
@@ -56,7 +53,6 @@ enum FollowUpRun {
     Again(usize, usize),
 }
 
-/// A run that ended.
 #[derive(Clone)]
 struct FinishedRun {
     seed: u64,
@@ -64,7 +60,6 @@ struct FinishedRun {
     result: Result<ScenarioResult, Nothing>,
 }
 
-/// All of them.
 pub(super) struct AuditRuns<'a> {
     work: &'a AuditRun<'a>,
     met: &'a [ProbedLock],
@@ -106,7 +101,6 @@ impl<'a> AuditRuns<'a> {
         }
     }
 
-    /// Runs every plan.
     pub(super) async fn run(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
         let mut planned = Vec::new();
         for (place, cell) in self.cells.iter().enumerate() {
@@ -370,7 +364,6 @@ fn plans(
     Ok(seeds.map(|seed| Plan::new(&fitting, seed)).collect())
 }
 
-/// The sound lock of a scenario.
 fn twin(asked: &AuditScenario) -> &str {
     match asked.scenario.audit.twin.as_str() {
         "" => &asked.scenario.lock.subject,
@@ -383,7 +376,6 @@ fn doubt_of(asked: &AuditScenario, tried: &CellRun) -> OpenQuestion {
     result.map_or(OpenQuestion::None, |result| doubt(&asked.scenario, result))
 }
 
-/// Puts a run that ended into the record.
 fn kept(ended: PlanOutcome, keeper: &mut Keeper, terminal: &Terminal) -> FinishedRun {
     let PlanOutcome {
         dir, plan, result, ..

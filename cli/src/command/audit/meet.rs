@@ -23,7 +23,6 @@ const CONFORM_WITHIN: Duration = Duration::from_secs(180);
 
 type Has = Result<Abilities, (AuditOutcome, String)>;
 
-/// A lock that was met.
 pub(super) struct ProbedLock {
     /// What the scorecard says of it before any scenario.
     pub(super) audited: AuditedSubject,
@@ -38,7 +37,6 @@ pub(super) struct ProbedLock {
 }
 
 impl ProbedLock {
-    /// What it has on servers of this shape.
     pub(super) fn on(&self, shape: TopologyKind) -> Result<&Abilities, (AuditOutcome, String)> {
         let not_asked = || (AuditOutcome::Unknown, "it was not asked".to_owned());
         let mut all = self.abilities.iter();

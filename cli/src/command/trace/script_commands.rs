@@ -11,7 +11,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A script call as its server ran it.
 struct Run {
     node: String,
-    /// Keys and arguments.
     words: Vec<String>,
     calls: Vec<String>,
 }

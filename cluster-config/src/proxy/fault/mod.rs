@@ -99,19 +99,14 @@ pub enum LinkFault {
 /// What a fault does to a chunk that it saw for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// Nothing, or nothing any more.
     Pass,
-    /// It changed the bytes themselves.
     Changed,
     /// They arrive this much after they were read.
     Late(Duration),
-    /// They wait for the heal.
     Hold,
-    /// They arrive in pieces.
     Slice(Slices),
     /// So many of them arrive; then the connection is closed.
     Last(usize),
-    /// They never arrive.
     Lost,
     /// They never arrive, and the connection ends so much later.
     EndsAfter(Duration, ConnectionEnding),
@@ -166,7 +161,6 @@ impl<'a> Chunk<'a> {
 pub(crate) enum ConnectionEnding {
     /// Closed in order: what arrived is read, then end of stream.
     Close,
-    /// TCP reset.
     Reset,
 }
 

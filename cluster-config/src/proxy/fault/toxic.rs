@@ -14,7 +14,6 @@ use super::{Chunk, ConnectionEnding, FaultBehaviour, Slices, Treatment};
 pub(crate) struct ToxicKind {
     pub(crate) name: &'static str,
     pub(crate) attributes: &'static [&'static str],
-    /// By its attributes, in their order.
     behaviour: fn(&Values<'_>) -> Box<dyn FaultBehaviour>,
 }
 

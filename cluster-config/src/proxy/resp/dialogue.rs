@@ -14,7 +14,6 @@ pub(crate) type Marks = Vec<u64>;
 /// What a message on its way back to the client is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyRole {
-    /// It answers a command that carried these marks.
     Answer(Marks),
     /// It tells that a command is queued in a transaction, or is one of several answers that are still to come.
     NotYet,
@@ -25,16 +24,13 @@ pub(crate) enum ReplyRole {
 /// What comes back after this message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Replies and pushes.
     #[default]
     Replies,
     /// A snapshot, then the master's writes.
     Snapshot,
-    /// The master's writes.
     Writes,
 }
 
-/// A command that has not been answered.
 #[derive(Debug)]
 struct Waiting {
     kind: Kind,

@@ -86,7 +86,6 @@ impl MessageWords {
 pub(crate) enum MessageDirection {
     /// Arrays of bulk strings, or a line of words.
     Commands,
-    /// Any type.
     Replies,
 }
 
@@ -129,7 +128,6 @@ impl Framer {
         }
     }
 
-    /// Words of the message that was found last.
     pub(crate) fn words(&self) -> &MessageWords {
         &self.words
     }

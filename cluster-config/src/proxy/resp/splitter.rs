@@ -26,7 +26,6 @@ pub(crate) struct Splitter {
 
 #[derive(Debug)]
 enum Snapshot {
-    /// The line that says how long it is.
     Header(Vec<u8>),
     Counted(u64),
     /// Until this mark, and the last bytes seen, in which it may have begun.
@@ -46,7 +45,6 @@ impl Splitter {
         self.side
     }
 
-    /// Words of the message that ended last.
     pub(crate) fn words(&self) -> &MessageWords {
         self.framer.words()
     }

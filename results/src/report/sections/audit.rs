@@ -121,7 +121,6 @@ fn reason(subject: &str, one: &AuditedScenario) -> Option<Vec<Phrase>> {
     Some(vec![subject.into(), mark(one.outcome), why.into()])
 }
 
-/// What of a driver does not conform.
 fn conform(subject: &AuditedSubject) -> Block {
     let findings = subject.conform.iter().flat_map(|conform| &conform.findings);
     let lines = findings.map(|one| {

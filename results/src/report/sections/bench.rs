@@ -93,7 +93,6 @@ fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
     std::iter::once(first).chain(figures).collect()
 }
 
-/// A figure in its place.
 fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let estimate = (figure.of)(of);
     // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the row's details.
@@ -216,7 +215,6 @@ pub(in crate::report) fn sweep((index, sweep): (usize, &Sweep)) -> Block {
     Block::section(&format!("sweep{index}-h"), &sweep.title(), body)
 }
 
-/// Rows beside each other, in this run.
 pub(super) fn comparisons(run: &Run) -> Block {
     let rows = run.comparisons.iter().map(|one: &Comparison| {
         let again = one.same_again.as_ref().map_or("–".to_owned(), cells::ratio);

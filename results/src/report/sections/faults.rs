@@ -28,7 +28,6 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// Recovery from each fault of each scenario.
 pub(in crate::report) fn recovery(run: &Run) -> Block {
     let rows = run.scenarios.iter().flat_map(|scenario| {
         let faults = scenario.faults.iter();
@@ -44,7 +43,6 @@ pub(in crate::report) fn recovery(run: &Run) -> Block {
     Block::section("recovery", "Recovery from each fault", body)
 }
 
-/// The table of such rows.
 pub(super) fn recovery_table(rows: Vec<Row>) -> Table {
     let figures = OF_FAULTS.iter().map(|figure| figure.head);
     Table::new("Recovery", std::iter::once("fault").chain(figures), 1, rows)
@@ -62,7 +60,6 @@ pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) 
     Some(std::iter::once(head).chain(figures).collect())
 }
 
-/// How long callers waited in open loops.
 fn open_loops(run: &Run) -> Block {
     let rows = run.scenarios.iter();
     let rows = rows.filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));

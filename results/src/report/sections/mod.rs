@@ -24,7 +24,6 @@ use super::document::{ALL, Block, Fact, Form, PAGE, PLAIN};
 use crate::run::Run;
 use crate::units;
 
-/// All sections of a run.
 pub(super) fn of(run: &Run) -> Vec<Block> {
     let mut blocks = vec![Block::only(PLAIN, vec![warnings(run)])];
     let parts = Block::list(run.parts.iter().map(ToString::to_string));
@@ -65,7 +64,6 @@ fn warnings(run: &Run) -> Block {
     Block::Warnings("Read this before quoting a figure", warnings)
 }
 
-/// What does not apply, and why.
 fn not_applicable(run: &Run) -> Block {
     let lines = run.not_applicable.iter().map(ToString::to_string);
     Block::section("na", "Not applicable", vec![Block::list(lines)])
@@ -96,7 +94,6 @@ fn price(run: &Run) -> Option<Block> {
     Some(Block::only(PAGE, vec![section]))
 }
 
-/// How to make the run again, and where it was made.
 fn again(run: &Run) -> Block {
     let servers = run.meta.environment.servers.iter().map(|(name, server)| {
         let config = Block::Code("", server.config.join("\n"));

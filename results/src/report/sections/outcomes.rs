@@ -57,7 +57,6 @@ struct OutcomeRow<'a> {
 struct SetUp<'a> {
     result: &'a ScenarioResult,
     id: String,
-    /// In what it differs from its twins.
     label: String,
 }
 
@@ -100,7 +99,6 @@ impl SetUp<'_> {
         }
     }
 
-    /// Every verdict, and what is said beside them.
     fn verdicts(&self) -> Vec<Phrase> {
         let result = self.result;
         let verdicts = result.verdicts.iter().map(|(class, verdict)| {
@@ -231,7 +229,6 @@ fn pictured(rows: &[OutcomeRow<'_>]) -> Option<Block> {
     })
 }
 
-/// Every verdict of every scenario.
 fn verdicts(run: &Run) -> Table {
     let rows = run.scenarios.iter().map(|result| {
         let least = result.over_time.as_ref().and_then(|over| over.share_min);
@@ -265,7 +262,6 @@ fn verdicts(run: &Run) -> Table {
     Table::new("Verdicts", heads, usize::MAX, rows)
 }
 
-/// How an outcome is to be taken.
 pub(super) fn tone(outcome: Outcome) -> Tone {
     match outcome {
         Outcome::NotAsExpected => Tone::Lost,

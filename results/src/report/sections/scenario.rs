@@ -14,7 +14,6 @@ use crate::timeline::TimelineData;
 use crate::units;
 use crate::verdict::{Anomaly, State, Verdict, meaning};
 
-/// The sections of all scenarios of a run.
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let scenarios = run.scenarios.iter().enumerate();
     let sections = scenarios.flat_map(|(index, result)| {
@@ -95,7 +94,6 @@ fn steps(id: &str, result: &ScenarioResult) -> Option<Block> {
     Some(Block::fold("How it came about, step by step", body))
 }
 
-/// The steps as a figure.
 pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
     let data = Sequence::of(result)?;
     Some(Block::Chart(Figure {
@@ -211,7 +209,6 @@ fn proofs(id: &str, class: &str, verdict: &Verdict, result: &ScenarioResult) -> 
     })
 }
 
-/// Which lock an anomaly is about, and when.
 fn when(anomaly: &Anomaly) -> String {
     let at = format!("{}, at {}", anomaly.lock, units::instant(anomaly.from_ns));
     match anomaly.to_ns.saturating_sub(anomaly.from_ns) {
@@ -254,7 +251,6 @@ fn faults(result: &ScenarioResult) -> Table {
     Table::new("Faults", heads, usize::MAX, rows)
 }
 
-/// How many operations ended in which way.
 fn operations(result: &ScenarioResult) -> Table {
     let endings = result.operations.values().flat_map(|counts| counts.keys());
     let endings: BTreeSet<&String> = endings.collect();

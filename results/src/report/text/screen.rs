@@ -45,14 +45,12 @@ pub struct ScreenOptions {
     pub page: String,
 }
 
-/// A scenario in a line.
 struct Entry {
     tone: Tone,
     mark: &'static str,
     name: String,
     place: String,
     said: String,
-    /// The command that shows a loss.
     shown_by: Option<String>,
     weight_ns: u64,
 }
@@ -259,7 +257,6 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
     }
 }
 
-/// The command that shows the proofs of a scenario.
 fn show(run: &Run, scenario: &str) -> String {
     let words = ["report", &run.run, "--scenario", scenario];
     shell_line(&words.map(str::to_owned))
@@ -291,7 +288,6 @@ fn weight(tone: Tone, verdict: Option<&Verdict>, without_grant_ns: Option<u64>) 
     }
 }
 
-/// An entry as an item of a list.
 fn entry_line(words: &[String]) -> String {
     let [mark, name, place, said] = words else {
         return words.join("  ");
@@ -368,7 +364,6 @@ fn inherent(run: &Run) -> Vec<String> {
     causes.into_iter().map(line).collect()
 }
 
-/// What does not apply: a line with counts by reason, or each by its reason.
 fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
     let subjects = run.audit.iter().flat_map(|audit| &audit.subjects);
     let audited = subjects.flat_map(|subject| {
@@ -525,7 +520,6 @@ fn as_list(row: &[String]) -> String {
     format!("{place}: {}", figures.chain(safe).join(", "))
 }
 
-/// Differences that are shown, and how many are not.
 fn compared(run: &Run) -> Vec<String> {
     let is_shown = |verdict: &str| ["better", "worse"].contains(&verdict);
     let (shown, not): (Vec<_>, Vec<_>) = run

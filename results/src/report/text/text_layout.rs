@@ -128,7 +128,6 @@ pub(super) fn tone_color(tone: Tone) -> char {
     }
 }
 
-/// `text` in a colour.
 pub(super) fn paint(color: char, text: &str) -> String {
     format!("{color}{text}{PLAIN}")
 }

@@ -47,7 +47,6 @@ impl Trial<'_> {
         }
     }
 
-    /// What it says of itself.
     fn introduced(&mut self, body: Value) -> MaybeFound {
         let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["name", "version", "language"] {

@@ -17,9 +17,7 @@ const NEXT_MS: u64 = 6_000;
 /// A lock whose lease lapsed, and that another client has now.
 struct LapsedLease {
     lock: String,
-    /// The grant of `a`, which has lapsed.
     first: String,
-    /// The grant of `b`.
     next: String,
     after: Duration,
 }
@@ -190,7 +188,6 @@ impl Trial<'_> {
     }
 }
 
-/// Whether a driver has said that this grant is lost.
 fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     move |raw| {
         raw.events.iter().any(|event| {

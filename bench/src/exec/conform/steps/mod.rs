@@ -49,14 +49,10 @@ const OF_ONE_HOLDER: [&str; 10] = [
 /// What a step found: kept, with a remark; or what is wrong.
 type Found = Result<String, String>;
 
-/// What a step found that need not be asked.
 type MaybeFound = Result<String, StepFailure>;
 
-/// Why a step was not kept.
 enum StepFailure {
-    /// It is not asked of this driver.
     NotAsked(String),
-    /// What is wrong.
     Wrong(String),
 }
 
@@ -201,7 +197,6 @@ impl<'a> Trial<'a> {
         self.features.iter().any(|has| has == feature)
     }
 
-    /// Skips a step whose feature is not listed.
     fn needs(&self, feature: &str) -> Result<(), StepFailure> {
         match self.lists(feature) {
             true => Ok(()),
@@ -250,7 +245,6 @@ impl<'a> Trial<'a> {
         Ok((raw, reply))
     }
 
-    /// A driver of its own that has said hello.
     async fn fresh(&self, client: &str) -> Result<ScriptedDriver, String> {
         let (raw, reply) = self.greeted(client, protocol::VERSION).await?;
         Ok(self.welcome(raw, reply).await?.0)
@@ -400,7 +394,6 @@ fn beside(lock: &str) -> String {
     format!("{lock}-beside")
 }
 
-/// The first three, and how many there are.
 fn first_few(wrong: &[String]) -> String {
     let few = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
     match wrong.len() {
