@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane seeds past-bugs book package
+.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane seeds past-bugs book package dist
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -67,3 +67,6 @@ book: ## The book as web pages in docs/book; left out, with the reason, where md
 
 package: ## lock-core as a registry takes it; REPOSITORY=https://… names the public address, else the remote `origin` does
 	@CARGO=$(CARGO) sh scripts/package.sh
+
+dist: ## What a release hands out, in dist/: archive, .deb, sums; with REPOSITORY=https://… also what fetches them from there; 15 min
+	@CARGO=$(CARGO) sh scripts/dist.sh

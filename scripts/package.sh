@@ -1,15 +1,8 @@
 #!/bin/sh
-# Packages lock-core as a registry takes it, with the public address of this repository in its manifest. The tree names no address, since
-# copies of it have different ones: REPOSITORY gives it, else the remote `origin` of this clone.
+# Packages lock-core as a registry takes it, with the public address of this repository in its manifest. `address.sh` says where it comes from.
 set -eu
 cd "$(dirname "$0")/.."
-address=${REPOSITORY:-$(git remote get-url origin 2>/dev/null || true)}
-# git@host:path is https://host/path; what stands before an @ may be a token, which must not be published.
-address=$(printf '%s' "$address" | sed -E 's|^(ssh://)?git@([^:/]+)[:/]|https://\2/|; s|^https://[^/@]*@|https://|; s|\.git/?$||')
-if ! printf '%s' "$address" | grep -Eq '^https://[A-Za-z0-9.-]+(:[0-9]+)?/[A-Za-z0-9._~/-]+$'; then
-    echo 'package: this clone has no remote `origin` with a public address; give one: make package REPOSITORY=https://example.org/locklab' >&2
-    exit 64
-fi
+address=$(sh scripts/address.sh) || { echo 'package: not without that address: make package REPOSITORY=…' >&2; exit 64; }
 if [ -n "$(git status --porcelain -- lock-core Cargo.toml Cargo.lock)" ]; then
     echo 'package: lock-core has changes that are not committed' >&2
     exit 65

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Turns a fresh Debian or Ubuntu machine with Rust, make and git into one that can build and run everything here.
 # Installs only what is missing. Without root it says what is missing and the command for it, and exits with 69.
+# `setup.sh --servers` installs what a program that is built already needs: redis-server.
 set -eu
 
 fail() {
@@ -8,13 +9,13 @@ fail() {
     exit 69
 }
 
-command -v cargo >/dev/null 2>&1 || fail 'no Rust toolchain: install one from https://rustup.rs, then run this again'
-
 missing=''
-command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
-
-# Drivers of locks in another language, as the tests try them, are in Python.
-command -v python3 >/dev/null 2>&1 || missing="$missing python3"
+if [ "${1:-}" != --servers ]; then
+    command -v cargo >/dev/null 2>&1 || fail 'no Rust toolchain: install one from https://rustup.rs, then run this again'
+    command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+    # Drivers of locks in another language, as the tests try them, are in Python.
+    command -v python3 >/dev/null 2>&1 || missing="$missing python3"
+fi
 
 server_major() {
     redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9][0-9]*\)\..*/\1/p'

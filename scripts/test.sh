@@ -33,6 +33,9 @@ RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace $FEATURES --no-deps --
 step tidy
 cargo run --locked --quiet -p xtask -- tidy
 
+step workflows
+sh scripts/workflows.sh
+
 if [ "${1:-}" = --quick ]; then
     step 'unit tests'
     # shellcheck disable=SC2086

@@ -1,8 +1,8 @@
 //! The files for other people's CI, executed: the steps of `action.yml` and of the GitLab job run as their runners run them, in a
 //! repository of somebody else, against this build.
 //!
-//! Two things are not as there. `cargo` is a script that checks what it is asked and puts this build where a release build would be. And
-//! the steps that are GitHub's own (`uses:`) are looked at, not run.
+//! Three things are not as there. `cargo` is a script that checks what it is asked and puts this build where a release build would be. A release is
+//! a directory with an archive in which `locklab` starts this build. And the steps that are GitHub's own (`uses:`) are looked at, not run.
 #![allow(missing_docs)]
 
 mod support;
@@ -17,6 +17,10 @@ use support::{code, stderr, stdout};
 
 const CALM: &str = "name = \"calm\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"2s\"\nhold = \"1ms\"\nthink = \"1ms\"\n\
                     [expect]\ncontract = \"clean\"\n";
+
+/// A lock that frees what another client holds, where a clean contract is expected.
+const LOST: &str = "name = \"lost\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"broken:release-without-owner-check\"\nlease = \"300ms\"\nwait = \"1s\"\n\
+                    [load]\nclients = 3\ntasks = 2\nhold = \"100ms..500ms\"\nduration = \"3s\"\n[expect]\ncontract = \"clean\"\n";
 
 /// Stands in for cargo: a build of `cli` from the manifest that is named, and nothing else.
 const CARGO: &str = r#"#!/bin/sh
@@ -47,7 +51,7 @@ fn place() -> Place {
     for dir in [&theirs, &ours, &bin] {
         fs::create_dir(dir).unwrap();
     }
-    for name in ["Makefile", "Cargo.toml", "scripts", "ci"] {
+    for name in ["Makefile", "Cargo.toml", "scripts", "ci", "deploy"] {
         let status = Command::new("cp")
             .arg("-r")
             .args([root().join(name), ours.join(name)])
@@ -55,6 +59,7 @@ fn place() -> Place {
         assert!(status.unwrap().success());
     }
     fs::write(theirs.join("calm.toml"), CALM).unwrap();
+    fs::write(theirs.join("lost.toml"), LOST).unwrap();
     fs::write(theirs.join("kept"), "contract == clean\n").unwrap();
     fs::write(theirs.join("broken"), "contract == violated\n").unwrap();
     fs::write(bin.join("cargo"), CARGO).unwrap();
@@ -77,6 +82,9 @@ impl Place {
             .env("PATH", &self.path)
             .env("LOCKLAB_UNDER_TEST", env!("CARGO_BIN_EXE_locklab"))
             .env("CI", "true")
+            // What the action keeps between jobs; and what would say where another build is.
+            .env("HOME", self.theirs.join("../home"))
+            .env_remove("CARGO_TARGET_DIR")
             .envs(env)
             .output()
             .expect("bash runs")
@@ -150,7 +158,7 @@ fn action() -> (
     (steps, defaults, outputs)
 }
 
-/// Replaces `${{ … }}` as GitHub does, for the contexts that the action uses.
+/// Replaces `${{ … }}` as GitHub does, for the contexts that the action uses. The outputs of its first step stand among the inputs, as `source/NAME`.
 fn expanded(text: &str, inputs: &BTreeMap<String, String>, ours: &Path) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -160,6 +168,12 @@ fn expanded(text: &str, inputs: &BTreeMap<String, String>, ours: &Path) -> Strin
         match expression.trim().split_once('.') {
             Some(("inputs", name)) => out.push_str(inputs.get(name).expect("a known input")),
             Some(("github", "action_path")) => out.push_str(&ours.to_string_lossy()),
+            Some(("github", "action_ref")) => out.push_str("main"),
+            Some(("github", "action_repository")) => out.push_str("my-group/locklab"),
+            Some(("steps", output)) => {
+                let name = output.strip_prefix("source.outputs.").expect(output);
+                out.push_str(&inputs[&format!("source/{name}")]);
+            }
             _ => panic!("not understood: {expression}"),
         }
         rest = after;
@@ -178,6 +192,10 @@ fn act(place: &Place, given: &[(&str, &str)]) -> (Output, BTreeMap<String, Strin
     let mut last = None;
     for step in &steps {
         let Some(run) = step.entries.get("run") else {
+            if step.entries["uses"].starts_with("actions/cache@") {
+                assert!(step.with["key"].contains("source.outputs.key"));
+                continue;
+            }
             assert_eq!(step.entries["if"], "always()");
             let kept = place
                 .theirs
@@ -211,6 +229,13 @@ fn act(place: &Place, given: &[(&str, &str)]) -> (Output, BTreeMap<String, Strin
             env.insert(name.to_owned(), path.to_string_lossy().into_owned());
         }
         last = Some(place.script(&expanded(run, &inputs, &place.ours), &env));
+        if step.entries.get("id").is_some_and(|id| id == "source") {
+            let said = fs::read_to_string(place.theirs.join("../output")).unwrap();
+            inputs.extend(said.lines().map(|line| {
+                let (name, value) = line.split_once('=').expect("an output");
+                (format!("source/{name}"), value.to_owned())
+            }));
+        }
     }
     let outputs = outputs
         .iter()
@@ -256,6 +281,59 @@ fn the_action_fails_by_its_budget_and_leaves_its_reports_all_the_same() {
         &[("scenarios", "no-such-scenario"), ("out", "kept here")],
     );
     assert_eq!(code(&output), 65, "{}", stderr(&output));
+}
+
+/// What a release hands out for this processor, as an address: its archive and the sums.
+fn release(place: &Place) -> String {
+    let dir = place.theirs.join("../release");
+    let name = format!(
+        "locklab-{}-{}-unknown-linux-gnu",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH
+    );
+    fs::create_dir_all(dir.join(&name)).unwrap();
+    let program = dir.join(&name).join("locklab");
+    fs::write(&program, "#!/bin/sh\nexec \"$LOCKLAB_UNDER_TEST\" \"$@\"\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >SHA256SUMS");
+    let status = Command::new("sh")
+        .args(["-c", &pack])
+        .current_dir(&dir)
+        .status();
+    assert!(status.unwrap().success());
+    format!("file://{}", fs::canonicalize(dir).unwrap().display())
+}
+
+#[test]
+fn a_release_is_fetched_checked_and_used_without_a_build_and_a_lost_lock_is_an_annotation() {
+    let place = place();
+    fs::write(
+        place.path.split(':').next().unwrap().to_owned() + "/cargo",
+        "#!/bin/sh\nexit 98\n",
+    )
+    .unwrap();
+    let releases = release(&place);
+    let given = [("scenarios", "lost.toml"), ("releases", &releases)];
+    let (output, _) = act(&place, &given);
+    assert_eq!(code(&output), 1, "{}{}", stdout(&output), stderr(&output));
+    let said = stdout(&output);
+    assert!(said.contains("::notice title=locklab::"), "{said}");
+    assert!(
+        said.contains("::error title=locklab lost::the lock was LOST%0A"),
+        "{said}"
+    );
+    // What is not what its sum says is not run.
+    fs::remove_dir_all(place.theirs.join("../home")).unwrap();
+    let sums = place.theirs.join("../release/SHA256SUMS");
+    let wrong = fs::read_to_string(&sums).unwrap().replace(['0', '1'], "2");
+    fs::write(&sums, wrong).unwrap();
+    let (output, _) = act(&place, &given);
+    assert_eq!(code(&output), 69, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("not what its checksum says"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// The commands under a key of the GitLab job, in order.

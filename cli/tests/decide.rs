@@ -158,7 +158,7 @@ fn a_picture_of_a_run_without_a_chart_is_refused_with_the_forms_that_fit() {
     let said = stderr(&output);
     assert!(said.contains("nothing that a chart shows"), "{said}");
     assert!(
-        said.contains("html, markdown, junit, csv, json, text"),
+        said.contains("html, markdown, junit, annotations, csv, json, text"),
         "{said}"
     );
 }

@@ -72,11 +72,11 @@ const TWICE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Reads the locked tree of every target and feature.
-pub(crate) fn metadata(root: &Path) -> anyhow::Result<Metadata> {
+/// Reads the locked tree; of every target, and with the workspace's default features, unless these arguments of `cargo metadata` say otherwise.
+pub(crate) fn metadata(root: &Path, arguments: &[String]) -> anyhow::Result<Metadata> {
     MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
-        .other_options(vec!["--locked".to_owned()])
+        .other_options([&["--locked".to_owned()], arguments].concat())
         .exec()
         .context("cargo metadata --locked failed; is Cargo.lock committed and current?")
 }

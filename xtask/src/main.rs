@@ -1,13 +1,16 @@
-//! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks, `-- test` runs the tests.
+//! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks, `-- test` runs the tests,
+//! `-- notices` prints the licences of what an archive of the program contains.
 
 mod dead;
 mod deps;
 mod edges;
 mod files;
 mod links;
+mod notices;
 mod structure;
 mod suite;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,8 +29,11 @@ fn main() -> ExitCode {
                 ExitCode::from(70)
             }
         },
+        Some(("notices", arguments)) => notices(arguments),
         _ => {
-            report("usage: cargo run -p xtask -- tidy | test [ARGUMENTS OF cargo test]");
+            report(
+                "usage: cargo run -p xtask -- tidy | test [ARGUMENTS OF cargo test] | notices [ARGUMENTS OF cargo metadata]",
+            );
             ExitCode::from(64)
         }
     }
@@ -35,7 +41,7 @@ fn main() -> ExitCode {
 
 fn tidy() -> ExitCode {
     let root = workspace_root();
-    let metadata = match deps::metadata(&root) {
+    let metadata = match deps::metadata(&root, &[]) {
         Ok(metadata) => metadata,
         Err(error) => {
             report(&format!("tidy: {error:#}"));
@@ -62,6 +68,20 @@ fn tidy() -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// Prints the notices of `cli` in the tree that these arguments (`--features`, `--filter-platform`) give.
+fn notices(arguments: &[String]) -> ExitCode {
+    let page = deps::metadata(&workspace_root(), arguments)
+        .and_then(|metadata| notices::page(&metadata, "cli"))
+        .and_then(|page| Ok(std::io::stdout().write_all(page.as_bytes())?));
+    match page {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&format!("notices: {error:#}"));
+            ExitCode::from(70)
+        }
     }
 }
 

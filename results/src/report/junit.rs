@@ -15,6 +15,13 @@ use crate::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
 use crate::verdict::State;
 
 pub(super) fn render(run: &Run) -> Result<String, String> {
+    let mut report = Report::new("locklab");
+    report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
+    of_suite(report, suite(run))
+}
+
+/// A test case for each scenario and row of the run.
+pub(super) fn suite(run: &Run) -> TestSuite {
     let mut suite = TestSuite::new(printable(&format!("locklab {}", run.command)));
     let version = format!("{} {}", run.meta.version, run.meta.commit);
     suite.add_property(Property::new("run", printable(&run.run)));
@@ -71,9 +78,7 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
     if !run.warnings.is_empty() {
         suite.set_system_err(printable_lines(&run.warnings));
     }
-    let mut report = Report::new("locklab");
-    report.set_time(Duration::from_nanos(run.meta.elapsed_ns));
-    of_suite(report, suite)
+    suite
 }
 
 fn of_suite(mut report: Report, suite: TestSuite) -> Result<String, String> {

@@ -1,5 +1,6 @@
 //! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing else.
 
+mod annotations;
 mod audit_document;
 mod cells;
 mod charts;
@@ -99,7 +100,7 @@ pub static HTML: Format = Format {
 };
 
 /// All forms, in the order in which they are listed.
-pub static FORMATS: [&Format; 7] = [
+pub static FORMATS: [&Format; 8] = [
     &HTML,
     &Format {
         name: "markdown",
@@ -110,6 +111,11 @@ pub static FORMATS: [&Format; 7] = [
         name: "junit",
         about: "one test case per scenario and row: a lock that was lost or a file that was not met is a failure, unknown an error",
         render: |run| Ok(junit::render(run)?),
+    },
+    &Format {
+        name: "annotations",
+        about: "an error or a warning per scenario and row that JUnit has one for, as commands of a GitHub runner",
+        render: |run| Ok(annotations::render(run)),
     },
     &Format {
         name: "csv",
