@@ -346,16 +346,22 @@ impl Links {
             (_, false) => "redis",
         };
         let mut settings = RedisConnectionInfo::default();
-        if let Some(username) = self.target.username() {
+        let target = &self.target;
+        let sentinel = self.topology_kind() == TopologyKind::Sentinel
+            && self.endpoints.iter().any(|own| own == address);
+        // A sentinel has users of its own and no databases.
+        let (username, password) = match sentinel {
+            true => (target.sentinel_user(), target.sentinel_password()),
+            false => (target.username(), target.password()),
+        };
+        if let Some(username) = username {
             settings = settings.set_username(username);
         }
-        if let Some(password) = self.target.password() {
+        if let Some(password) = password {
             settings = settings.set_password(password);
         }
-        // A sentinel has no databases.
-        let sentinel = self.topology_kind() == TopologyKind::Sentinel;
-        if !(sentinel && self.endpoints.iter().any(|own| own == address)) {
-            settings = settings.set_db(i64::from(self.target.database()));
+        if !sentinel {
+            settings = settings.set_db(i64::from(target.database()));
         }
         let info = format!("{scheme}://{address}").into_connection_info()?;
         if let redis::ConnectionAddr::Tcp(host, port) = info.addr()

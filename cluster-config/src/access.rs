@@ -18,14 +18,18 @@ const SOCKET_PATH_MAX: usize = 107;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     pub(crate) password: Option<Secret>,
+    /// Of the sentinels, which know no user of the data nodes.
+    pub(crate) sentinel_password: Option<Secret>,
     pub(crate) tls: bool,
 }
 
 impl Access {
-    /// What a topology asks for. A password is made up, another one each time.
+    /// What a topology asks for. Passwords are made up, others each time.
     pub fn of(topology: &Topology) -> Access {
         Access {
             password: topology.needs_password().then(Secret::random),
+            sentinel_password: (topology.needs_password() && topology.sentinels > 0)
+                .then(Secret::random),
             tls: topology.tls,
         }
     }
@@ -36,9 +40,9 @@ impl Access {
             address,
             socket: self.tls.then(|| dir.join("socket")),
             tls: None,
-            user: Some(OWN_USER.to_owned()),
+            user: (role != Role::Sentinel).then(|| OWN_USER.to_owned()),
             password: match role {
-                Role::Sentinel => None,
+                Role::Sentinel => self.sentinel_password.clone(),
                 Role::Master | Role::Replica => self.password.clone(),
             },
             database: 0,
@@ -166,6 +170,7 @@ mod tests {
     fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
         let access = Access {
             password: None,
+            sentinel_password: None,
             tls: true,
         };
         let address = "127.0.0.11:17000".parse().unwrap();

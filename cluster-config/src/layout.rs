@@ -202,11 +202,14 @@ impl Layout {
                 node.args.push("--sentinel".to_owned());
             }
         }
-        let password = access.password.as_ref();
-        let url = |password| url(topology.kind, &nodes, password, tls.as_ref());
+        let url = |show: fn(&Secret) -> &str| {
+            let passwords = [&access.password, &access.sentinel_password];
+            let passwords = passwords.map(|password| password.as_ref().map(show));
+            url(topology.kind, &nodes, passwords, tls.as_ref())
+        };
         Layout {
-            url: url(password.map(Secret::reveal)),
-            shown_url: url(password.map(|_| "***")),
+            url: url(Secret::reveal),
+            shown_url: url(|_| "***"),
             nodes,
             tls,
         }
@@ -258,6 +261,9 @@ fn conf(
     ];
     if let Some(password) = &access.password {
         words.push(("password", password.reveal().to_owned()));
+    }
+    if let Some(password) = &access.sentinel_password {
+        words.push(("sentinel_password", password.reveal().to_owned()));
     }
     if let (Some(tls), Some(socket)) = (tls, &node.dial.socket) {
         words.push(("tls_cert", quoted(&tls.cert)));
@@ -372,7 +378,7 @@ fn addresses(nodes: &[PlannedNode], only: Option<Role>) -> String {
 fn url(
     kind: TopologyKind,
     nodes: &[PlannedNode],
-    password: Option<&str>,
+    [password, sentinel_password]: [Option<&str>; 2],
     tls: Option<&TlsFiles>,
 ) -> String {
     let s = if tls.is_some() { "s" } else { "" };
@@ -388,10 +394,18 @@ fn url(
     };
     let addresses = addresses(nodes, only);
     let user = password.map_or(String::new(), |password| format!("{OWN_USER}:{password}@"));
-    let query = tls.map_or(String::new(), |tls| {
+    let mut query = String::new();
+    if let Some(password) = sentinel_password {
+        query.push_str(&format!("?sentinel-password={password}"));
+    }
+    if let Some(tls) = tls {
+        let mark = if query.is_empty() { '?' } else { '&' };
         let ca = tls.ca.to_string_lossy();
-        format!("?tls-ca={}", utf8_percent_encode(&ca, &IN_A_QUERY))
-    });
+        query.push_str(&format!(
+            "{mark}tls-ca={}",
+            utf8_percent_encode(&ca, &IN_A_QUERY)
+        ));
+    }
     format!("{scheme}://{user}{addresses}{path}{query}")
 }
 

@@ -38,7 +38,7 @@ fn cli(lab: &Lab, node: usize, user: Option<(&str, &str)>, args: &[&str]) -> Str
     let mut command = Command::new("redis-cli");
     command.arg("-h").arg(node.announced.ip().to_string());
     command.arg("-p").arg(node.announced.port().to_string());
-    if let Some((_, ca)) = lab.url().split_once("?tls-ca=") {
+    if let Some((_, ca)) = lab.url().split_once("tls-ca=") {
         command.args(["--tls", "--cacert", ca]);
     }
     if let Some((user, password)) = user {
@@ -139,6 +139,17 @@ async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
     assert!(!serde_json::to_string(listed).unwrap().contains(&password));
     assert!(!format!("{:?}", lab.deployment).contains(&password));
     assert!(!lab.shown_url().contains(&password));
+    let url = lab.url();
+    let (_, own) = url.split_once("?sentinel-password=").unwrap();
+    assert!(own != password && !lab.shown_url().contains(own));
+    let sentinel = lab
+        .nodes()
+        .iter()
+        .position(|node| node.role == Role::Sentinel);
+    let ping = |user| cli(&lab, sentinel.unwrap(), user, &["PING"]);
+    assert_eq!(ping(Some(("default", own))), "PONG");
+    assert!(ping(None).contains("NOAUTH"));
+    assert!(ping(Some(("default", &password))).contains("WRONGPASS"));
     let mut texts = Vec::new();
     open_files(lab.dir(), &mut texts);
     assert!(!texts.is_empty(), "the logs are there");

@@ -251,6 +251,8 @@ mod external {
             tls: None,
             user: None,
             password: None,
+            sentinel_user: None,
+            sentinel_password: None,
             database: 0,
             writer: None,
         }

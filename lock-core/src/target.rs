@@ -254,6 +254,16 @@ impl Target {
         self.password.as_deref()
     }
 
+    /// User of the sentinels, where they have a password of their own.
+    pub fn sentinel_user(&self) -> Option<&str> {
+        self.parameters.sentinel_user.as_deref()
+    }
+
+    /// The password that the sentinels have of their own; as [`password`](Target::password).
+    pub fn sentinel_password(&self) -> Option<&str> {
+        self.parameters.sentinel_password.as_deref()
+    }
+
     /// The database that every connection selects; 0 in a cluster.
     pub fn database(&self) -> u16 {
         self.database

@@ -413,6 +413,8 @@ async fn described(target: &Target, kind: TopologyKind) -> anyhow::Result<Extern
         tls: tls.map(|tls| Secured(Arc::new(OverTls(tls)))),
         user: target.username().map(str::to_owned),
         password: target.password().map(Secret::new),
+        sentinel_user: target.sentinel_user().map(str::to_owned),
+        sentinel_password: target.sentinel_password().map(Secret::new),
         database: target.database(),
         writer: None,
     })
@@ -439,6 +441,8 @@ async fn described_by_lock(url: &str, kind: TopologyKind) -> anyhow::Result<Exte
         tls: None,
         user: None,
         password: None,
+        sentinel_user: None,
+        sentinel_password: None,
         database: 0,
         writer: Some(Arc::new(ByLock(connected))),
     })

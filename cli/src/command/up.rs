@@ -43,7 +43,7 @@ pub(crate) struct Options {
     /// Use TLS everywhere, with certificates made for this run; the URL names their authority
     #[arg(long)]
     tls: bool,
-    /// Clients need a user and a password; the URL has them, and `ps` does not
+    /// Clients need a user and a password, of sentinels another one; the URL has them, and `ps` does not
     #[arg(long)]
     acl: bool,
     /// The port of every node, each on its own address; a cluster also needs the next [default: a free one]

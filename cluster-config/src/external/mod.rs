@@ -43,6 +43,10 @@ pub struct ExternalTarget {
     pub user: Option<String>,
     /// Password of the data nodes.
     pub password: Option<Secret>,
+    /// User of the sentinels.
+    pub sentinel_user: Option<String>,
+    /// Password of the sentinels.
+    pub sentinel_password: Option<Secret>,
     /// The database that clients select.
     pub database: u16,
     /// Who writes to servers of another system.
@@ -59,12 +63,16 @@ pub trait Writer: Debug + Send + Sync {
 impl ExternalTarget {
     fn dial(&self, role: Role, address: SocketAddr) -> Dial {
         let data = role != Role::Sentinel;
+        let (user, password) = match role {
+            Role::Sentinel => (&self.sentinel_user, &self.sentinel_password),
+            Role::Master | Role::Replica => (&self.user, &self.password),
+        };
         Dial {
             address,
             socket: self.socket.clone(),
             tls: self.tls.clone(),
-            user: self.user.clone().filter(|_| data),
-            password: self.password.clone().filter(|_| data),
+            user: user.clone(),
+            password: password.clone(),
             database: if data { self.database } else { 0 },
         }
     }
