@@ -333,7 +333,7 @@ impl Search {
                 deadline: self.end.map_or(bound, |end| end.min(bound)),
             };
             let request = self.hold.lock.form.undo(&self.hold.ask(self.hold.lease));
-            match release_at(&**route, &self.hold, &request, how).await {
+            match release_at(route, &self.hold, &request, how).await {
                 Ok(_) => self.nothing_taken(),
                 Err(_) => kind = ErrorKind::Unknown,
             }

@@ -56,7 +56,7 @@ pub(crate) struct ClientCore {
     /// Which servers, named alike by clients that name them alike.
     set: String,
     concerns: Vec<Concern>,
-    pub(crate) routes: Arc<[Arc<dyn Route>]>,
+    pub(crate) routes: Arc<[Arc<Route>]>,
     pub(crate) gates: Gates,
     pub(crate) turns: ContendedLocks,
     pub(crate) latches: latch::Lines,
@@ -100,7 +100,7 @@ impl ClientCore {
     }
 
     /// Where everything of one server set lives.
-    pub(crate) fn route(&self) -> &Arc<dyn Route> {
+    pub(crate) fn route(&self) -> &Arc<Route> {
         &self.routes[0]
     }
 
@@ -169,7 +169,7 @@ impl Client {
     fn of(
         target: &Target,
         options: ClientOptions,
-        routes: Vec<Arc<dyn Route>>,
+        routes: Vec<Arc<Route>>,
         concerns: Vec<Concern>,
         runtime: ClientRuntime,
     ) -> Result<Self, LockError> {
@@ -460,7 +460,7 @@ fn fresh_id() -> String {
 
 /// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer than for
 /// one answer.
-async fn concerns(routes: &[Arc<dyn Route>], options: &ClientOptions) -> Vec<Concern> {
+async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
     let asked = masters

@@ -210,7 +210,7 @@ async fn ask<T>(
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
     let route = client.route();
-    let (sent, doubtful) = ask_again(&**route, request, one_answer, until, need).await?;
+    let (sent, doubtful) = ask_again(route, request, one_answer, until, need).await?;
     let said = read(&sent.value).ok_or_else(|| no_number(&sent))?;
     Ok(Answer { said, doubtful })
 }

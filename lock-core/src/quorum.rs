@@ -24,7 +24,7 @@ use crate::servers::{
 };
 use crate::topology::{NodeError, Request, RequestPurpose, Route, passes};
 
-type Routes = Arc<[Arc<dyn Route>]>;
+type Routes = Arc<[Arc<Route>]>;
 type Answers<T> =
     FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
 
@@ -35,7 +35,7 @@ pub(crate) fn majority(n: usize) -> usize {
 
 fn ask_all<T, F, A>(routes: &Routes, request: Request, ask: F) -> Answers<T>
 where
-    F: Fn(Arc<dyn Route>, Arc<Request>) -> A,
+    F: Fn(Arc<Route>, Arc<Request>) -> A,
     A: Future<Output = Result<T, NodeError>> + Send + 'static,
 {
     let request = Arc::new(request);
@@ -141,7 +141,7 @@ pub(crate) async fn acquire(
     let node_deadline = deadline.min(first_sent_at + node_timeout);
     let mut answers = ask_all(routes, request, |route, request| {
         let hold = Arc::clone(hold);
-        async move { acquire_at(&*route, &hold, &request, node_deadline).await }
+        async move { acquire_at(&route, &hold, &request, node_deadline).await }
     });
     let mut tally = Tally::default();
     let mut heard = vec![false; n];
@@ -229,7 +229,7 @@ async fn give_back(
                 deadline: if answers { moment } else { deadline },
             };
             async move {
-                let given = release_at(&**route, hold, request, how).await;
+                let given = release_at(route, hold, request, how).await;
                 (index, given.map(|(given, _)| given))
             }
         })
@@ -257,7 +257,7 @@ pub(crate) async fn extend(
     let first_sent_at = Instant::now();
     let mut answers = ask_all(routes, request, |route, request| {
         let hold = Arc::clone(hold);
-        async move { extend_at(&*route, &hold, &request, deadline).await }
+        async move { extend_at(&route, &hold, &request, deadline).await }
     });
     let (mut held, mut missing, mut thin) = (0, 0, None);
     let mut errors = Vec::new();
@@ -300,7 +300,7 @@ pub(crate) async fn release(
     let mut answers = ask_all(routes, request, |route, request| {
         let hold = Arc::clone(hold);
         async move {
-            let given = release_at(&*route, &hold, &request, how).await;
+            let given = release_at(&route, &hold, &request, how).await;
             given.map(|(given, _)| given)
         }
     });
@@ -385,7 +385,7 @@ pub(crate) async fn yes_or_no(
 ) -> Result<bool, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| async move {
-        yes_at(&*route, &request, deadline).await
+        yes_at(&route, &request, deadline).await
     });
     let (mut yes, mut no) = (0, 0);
     let mut errors = Vec::new();
@@ -414,7 +414,7 @@ pub(crate) async fn holder(
 ) -> Result<Option<CurrentHolder>, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| async move {
-        holder_at(&*route, form, &request, deadline).await
+        holder_at(&route, form, &request, deadline).await
     });
     let (mut heard, mut errors) = (0, Vec::new());
     let mut named: BTreeMap<String, Vec<CurrentHolder>> = BTreeMap::new();

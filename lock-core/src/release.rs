@@ -106,7 +106,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let request = request(hold, ReleaseReason::Release, &successors);
     let given = match &hold.lock.servers {
         Servers::One(route) => {
-            let given = release_at(&**route, hold, &request, how).await;
+            let given = release_at(route, hold, &request, how).await;
             given.map(|(given, sent_at)| {
                 successors.tell(given, sent_at);
                 given
@@ -260,7 +260,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
             Ok(sent) if !repeat => {
                 let given = hold.lock.form.read_release(&sent.value);
                 if let Some(given) = given {
-                    client.turns.gave(&hold.lock, &**route, given, &sent.value);
+                    client.turns.gave(&hold.lock, route, given, &sent.value);
                 }
                 if let (Some(successors), Some(given)) = (successors.take(), given) {
                     successors.tell(given, sent.sent_at);

@@ -20,9 +20,9 @@ use crate::topology::{
 #[derive(Clone)]
 pub(crate) enum Servers {
     /// One server, sentinel group or cluster.
-    One(Arc<dyn Route>),
+    One(Arc<Route>),
     /// Independent masters; more than half of them decide.
-    Majority(Arc<[Arc<dyn Route>]>),
+    Majority(Arc<[Arc<Route>]>),
 }
 
 /// The answer to one attempt to acquire.
@@ -66,7 +66,7 @@ impl Servers {
     }
 
     /// Every server set, for what goes to all of them.
-    pub(crate) fn routes(&self) -> &[Arc<dyn Route>] {
+    pub(crate) fn routes(&self) -> &[Arc<Route>] {
         match self {
             Servers::One(route) => std::slice::from_ref(route),
             Servers::Majority(routes) => routes,
@@ -90,7 +90,7 @@ impl Servers {
             request.wait = wait_for(hold, deadline);
             request.grants = true;
             let tried = match self {
-                Servers::One(route) => acquire_at(&**route, hold, &request, deadline).await,
+                Servers::One(route) => acquire_at(route, hold, &request, deadline).await,
                 Servers::Majority(routes) => {
                     Box::pin(quorum::acquire(routes, hold, request, deadline)).await
                 }
@@ -119,7 +119,7 @@ impl Servers {
         let mut request = hold.lock.form.extend(&hold.ask(lease));
         request.wait = wait_for(hold, deadline);
         match self {
-            Servers::One(route) => extend_at(&**route, hold, &request, deadline).await,
+            Servers::One(route) => extend_at(route, hold, &request, deadline).await,
             Servers::Majority(routes) => quorum::extend(routes, hold, request, deadline).await,
         }
     }
@@ -143,7 +143,7 @@ impl Servers {
     ) -> Result<Option<CurrentHolder>, NodeError> {
         let request = lock.form.look(&lock.names);
         match self {
-            Servers::One(route) => holder_at(&**route, lock.form, &request, deadline).await,
+            Servers::One(route) => holder_at(route, lock.form, &request, deadline).await,
             Servers::Majority(routes) => quorum::holder(routes, lock.form, request, deadline).await,
         }
     }
@@ -179,7 +179,7 @@ impl Servers {
 
     async fn yes_or_no(&self, request: Request, deadline: Instant) -> Result<bool, NodeError> {
         match self {
-            Servers::One(route) => yes_at(&**route, &request, deadline).await,
+            Servers::One(route) => yes_at(route, &request, deadline).await,
             Servers::Majority(routes) => quorum::yes_or_no(routes, request, deadline).await,
         }
     }
@@ -203,7 +203,7 @@ fn thin(sent: &ServerReply) -> Option<(u32, u32)> {
 
 /// One attempt to acquire at one server set.
 pub(crate) async fn acquire_at(
-    route: &dyn Route,
+    route: &Route,
     hold: &Hold,
     request: &Request,
     deadline: Instant,
@@ -240,12 +240,7 @@ pub(crate) async fn acquire_at(
 }
 
 /// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it is not held.
-async fn taken_back(
-    route: &dyn Route,
-    hold: &Hold,
-    error: NodeError,
-    deadline: Instant,
-) -> NodeError {
+async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
     let undo = hold.lock.form.undo(&hold.ask(hold.lease));
     match route
         .send(&undo, deadline.max(Instant::now() + LAST_LOOK))
@@ -277,7 +272,7 @@ fn granted(sent: &ServerReply, token: Option<u64>) -> AttemptAnswer {
 
 /// Extends a hold at one server set.
 pub(crate) async fn extend_at(
-    route: &dyn Route,
+    route: &Route,
     hold: &Hold,
     request: &Request,
     deadline: Instant,
@@ -360,7 +355,7 @@ pub(crate) struct GiveBack {
 /// Gives a hold back at one server set; asks again after lost answers until the deadline. Says what was answered, and when the
 /// question for it was sent.
 pub(crate) async fn release_at(
-    route: &dyn Route,
+    route: &Route,
     hold: &Hold,
     request: &Request,
     how: GiveBack,
@@ -392,7 +387,7 @@ pub(crate) async fn release_at(
 /// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request must be safe to repeat.
 /// Says with the answer whether an earlier one was lost.
 pub(crate) async fn ask_again(
-    route: &dyn Route,
+    route: &Route,
     request: &Request,
     one_answer: Duration,
     until: Instant,
@@ -432,7 +427,7 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
 
 /// Who holds the lock at one server set.
 pub(crate) async fn holder_at(
-    route: &dyn Route,
+    route: &Route,
     form: &dyn Form,
     request: &Request,
     deadline: Instant,
@@ -444,7 +439,7 @@ pub(crate) async fn holder_at(
 
 /// Whether a server answers yes (1) or no (0).
 pub(crate) async fn yes_at(
-    route: &dyn Route,
+    route: &Route,
     request: &Request,
     deadline: Instant,
 ) -> Result<bool, NodeError> {

@@ -15,8 +15,8 @@ const ONE_ANSWER: Duration = Duration::from_millis(20);
 
 /// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries the size
 /// of this future.
-pub(super) async fn drive<R: Route + ?Sized>(
-    router: &R,
+pub(super) async fn drive(
+    router: &Route,
     request: &Request,
     deadline: Instant,
 ) -> Result<ServerReply, NodeError> {

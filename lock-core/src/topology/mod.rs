@@ -19,9 +19,8 @@ pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED, WRONG_TYPE};
@@ -103,14 +102,51 @@ impl NodeError {
     }
 }
 
-/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them. A kind of topology says
-/// where its requests go and how to look for that anew; the rest is the same for all.
-#[async_trait]
-pub(crate) trait Route: Send + Sync {
+/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them. It is the [`Topology`] that it dereferences to.
+pub(crate) enum Route {
+    Single(Single),
+    Sentinel(Sentinel),
+    Cluster(Cluster),
+}
+
+impl Deref for Route {
+    type Target = dyn Topology;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Route::Single(single) => single,
+            Route::Sentinel(sentinel) => sentinel,
+            Route::Cluster(cluster) => cluster,
+        }
+    }
+}
+
+impl Route {
+    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
+    /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
+    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
+    pub(crate) async fn send(
+        &self,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<ServerReply, NodeError> {
+        drive(self, request, deadline).await
+    }
+
+    /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
+    async fn rediscover(&self, deadline: Instant) {
+        match self {
+            Route::Single(_) => {}
+            Route::Sentinel(sentinel) => sentinel.rediscover(deadline).await,
+            Route::Cluster(cluster) => cluster.rediscover(deadline).await,
+        }
+    }
+}
+
+/// What a kind of topology says: where its requests go. The rest is the same for all.
+pub(crate) trait Topology: Send + Sync {
     /// The node that owns the request's keys, as far as known.
     fn owner(&self, request: &Request) -> Option<Arc<Node>>;
-    /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
-    async fn rediscover(&self, _deadline: Instant) {}
     /// Starts looking in the background: an answer was lost, the next request should not find the same.
     fn suspect(&self) {}
     /// The node that a redirection of `from` names (`MOVED 3999 127.0.0.1:6381`).
@@ -129,12 +165,6 @@ pub(crate) trait Route: Send + Sync {
     /// Closes all but the channels.
     fn close_nodes(&self);
 
-    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
-    /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
-    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
-    async fn send(&self, request: &Request, deadline: Instant) -> Result<ServerReply, NodeError> {
-        drive(self, request, deadline).await
-    }
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
@@ -187,7 +217,7 @@ pub(crate) fn connect<'a>(
     options: &'a ClientOptions,
     tls: Option<Secure>,
     runtime: &'a ClientRuntime,
-) -> BoxFuture<'a, Result<Vec<Arc<dyn Route>>, NodeError>> {
+) -> BoxFuture<'a, Result<Vec<Arc<Route>>, NodeError>> {
     Box::pin(connect_to(target, options, tls, runtime))
 }
 
@@ -196,7 +226,7 @@ async fn connect_to(
     options: &ClientOptions,
     tls: Option<Secure>,
     runtime: &ClientRuntime,
-) -> Result<Vec<Arc<dyn Route>>, NodeError> {
+) -> Result<Vec<Arc<Route>>, NodeError> {
     // A dial that takes all of its time has a moment left to say why.
     let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
     match target.shape {
@@ -206,7 +236,7 @@ async fn connect_to(
         TopologyKind::Sentinel => {
             let sentinel = Sentinel::new(target, options, tls, runtime);
             sentinel.reach(target, deadline).await?;
-            Ok(vec![Arc::new(sentinel)])
+            Ok(vec![Arc::new(Route::Sentinel(sentinel))])
         }
         TopologyKind::Cluster => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
@@ -217,7 +247,7 @@ async fn connect_to(
                 deadline,
             )
             .await?;
-            Ok(vec![Arc::new(cluster)])
+            Ok(vec![Arc::new(Route::Cluster(cluster))])
         }
     }
 }
@@ -229,16 +259,18 @@ pub(crate) fn unconnected(
     options: &ClientOptions,
     tls: Option<Secure>,
     runtime: &ClientRuntime,
-) -> Result<Vec<Arc<dyn Route>>, String> {
+) -> Result<Vec<Arc<Route>>, String> {
     let way = target.pub_sub(options);
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => Ok(routes(masters(target, options, tls, runtime))),
         TopologyKind::Sentinel => {
-            Ok(vec![Arc::new(Sentinel::new(target, options, tls, runtime))])
+            let sentinel = Sentinel::new(target, options, tls, runtime);
+            Ok(vec![Arc::new(Route::Sentinel(sentinel))])
         }
         TopologyKind::Cluster if matches!(way, PubSub::Plain | PubSub::Sharded) => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            Ok(vec![Arc::new(Cluster::new(target.endpoints.clone(), dialer, way))])
+            let cluster = Cluster::new(target.endpoints.clone(), dialer, way);
+            Ok(vec![Arc::new(Route::Cluster(cluster))])
         }
         TopologyKind::Cluster => Err(
             "before its servers can be asked, a cluster's client is to be told how they publish: `?pubsub=sharded` (Redis 7.0 and later) or `?pubsub=plain` in the URL, or \
@@ -253,7 +285,7 @@ fn masters(
     options: &ClientOptions,
     tls: Option<Secure>,
     runtime: &ClientRuntime,
-) -> Vec<Arc<Single>> {
+) -> Vec<Single> {
     let several = target.shape == TopologyKind::Masters;
     let voters = Voter::all(target.endpoints.len());
     (target.endpoints.iter().zip(voters))
@@ -261,21 +293,18 @@ fn masters(
             let mut dialer = Dialer::new(target, options, tls.clone(), runtime);
             dialer.voter = several.then_some(voter);
             let way = target.pub_sub(options);
-            Arc::new(Single::new(endpoint.clone(), Arc::new(dialer), way))
+            Single::new(endpoint.clone(), Arc::new(dialer), way)
         })
         .collect()
 }
 
-fn routes(singles: Vec<Arc<Single>>) -> Vec<Arc<dyn Route>> {
+fn routes(singles: Vec<Single>) -> Vec<Arc<Route>> {
     let each = singles.into_iter();
-    each.map(|single| single as Arc<dyn Route>).collect()
+    each.map(|single| Arc::new(Route::Single(single))).collect()
 }
 
 /// Servers of which more than half have answered.
-async fn reached(
-    singles: Vec<Arc<Single>>,
-    deadline: Instant,
-) -> Result<Vec<Arc<dyn Route>>, NodeError> {
+async fn reached(singles: Vec<Single>, deadline: Instant) -> Result<Vec<Arc<Route>>, NodeError> {
     let majority = singles.len() / 2 + 1;
     let mut dials: FuturesUnordered<_> = singles
         .iter()

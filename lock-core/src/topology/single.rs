@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::dial::{DialError, Dialer, Proof};
 use super::node::{Node, Purpose};
 use super::pubsub::{ChannelRouter, Channels};
-use super::{NodeError, Request, Route};
+use super::{NodeError, Request, Topology};
 use crate::{PubSub, clock::Instant, sync::Mutex, target::Endpoint};
 
 /// One server. Replies of a replica (READONLY) are retried: an address may stand for the current master.
@@ -31,7 +31,7 @@ impl Single {
     }
 }
 
-impl Route for Single {
+impl Topology for Single {
     fn owner(&self, _: &Request) -> Option<Arc<Node>> {
         Some(self.node.clone())
     }

@@ -91,7 +91,7 @@ impl ContendedLocks {
     pub(crate) fn gave(
         &self,
         lock: &LockInner,
-        route: &dyn Route,
+        route: &Route,
         given: ReleaseAnswer,
         answer: &Value,
     ) {

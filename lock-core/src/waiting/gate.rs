@@ -119,7 +119,7 @@ impl Subscriptions {
         Subscriptions::on(lock.servers.routes(), &lock.names.key, &channels)
     }
 
-    pub(crate) fn on(routes: &[Arc<dyn Route>], key: &str, channels: &[&str]) -> Self {
+    pub(crate) fn on(routes: &[Arc<Route>], key: &str, channels: &[&str]) -> Self {
         let mut subscriptions = Vec::new();
         for channel in channels {
             let tune = Tune::Channel(channel);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -17,7 +16,7 @@ use super::flight::{AnswerValue, Joined, Refresh, hear};
 use super::node::{Node, Purpose};
 use super::pubsub::{ChannelRouter, Channels};
 use super::slot::{SLOTS, slot};
-use super::{NodeError, Request, Route};
+use super::{NodeError, Request, Topology};
 use crate::PubSub;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
@@ -117,16 +116,18 @@ fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
     }
 }
 
-#[async_trait]
-impl Route for Cluster {
+impl Cluster {
+    pub(super) async fn rediscover(&self, deadline: Instant) {
+        let _ = timeout_at(deadline, self.state.refresh()).await;
+    }
+}
+
+impl Topology for Cluster {
     fn owner(&self, request: &Request) -> Option<Arc<Node>> {
         match request.first_key() {
             Some(key) => self.state.owner(slot(key)),
             None => self.state.masters().first().cloned(),
         }
-    }
-    async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline, self.state.refresh()).await;
     }
     fn suspect(&self) {
         // The flight runs by itself; nobody here needs its result.

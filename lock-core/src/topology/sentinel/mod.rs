@@ -4,14 +4,13 @@ mod state;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
 use self::state::{SentinelNode, State};
 use super::dial::Dialer;
 use super::node::Node;
 use super::pubsub::{Channels, Hub};
-use super::{NodeError, Request, Route, Secure, Tune};
+use super::{NodeError, Request, Secure, Topology, Tune};
 use crate::ClientOptions;
 use crate::clock::{Instant, timeout_at};
 use crate::machine::ClientRuntime;
@@ -91,13 +90,15 @@ fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
     watcher.abort_handle()
 }
 
-#[async_trait]
-impl Route for Sentinel {
+impl Sentinel {
+    pub(super) async fn rediscover(&self, deadline: Instant) {
+        let _ = timeout_at(deadline, self.state.search()).await;
+    }
+}
+
+impl Topology for Sentinel {
     fn owner(&self, _: &Request) -> Option<Arc<Node>> {
         self.state.master()
-    }
-    async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline, self.state.search()).await;
     }
     fn suspect(&self) {
         drop(self.state.search());

@@ -37,7 +37,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
         })
         .collect();
     cluster.nodes[shard].kill();
-    let after = eventually(&*route, &incr(key)).await;
+    let after = eventually(&route, &incr(key)).await;
     let promoted = &cluster.nodes[shard + 3];
     assert_eq!(
         (number(&after), after.node.to_string()),
@@ -76,7 +76,7 @@ async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
         cluster.nodes[1].call(&["CLUSTER", "BUMPEPOCH"]);
     }
     let route = route(&cluster.url()).await;
-    eventually(&*route, &incr("a")).await;
+    eventually(&route, &incr("a")).await;
     cluster.form_anew();
     let until = Instant::now() + support::PATIENCE;
     let owner = &cluster.nodes[usize::from(slot(b"a")) * 3 / 16_384];
@@ -87,6 +87,6 @@ async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
         .is_none_or(|node| *node.label != *owner)
     {
         assert!(Instant::now() < until, "the old map is still in use");
-        eventually(&*route, &incr("a")).await;
+        eventually(&route, &incr("a")).await;
     }
 }

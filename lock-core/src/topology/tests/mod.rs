@@ -24,13 +24,13 @@ fn options() -> ClientOptions {
     }
 }
 
-async fn connect_to(url: &str) -> Result<Vec<Arc<dyn Route>>, NodeError> {
+async fn connect_to(url: &str) -> Result<Vec<Arc<Route>>, NodeError> {
     let target: Target = url.parse().expect("a good URL");
     let runtime = ClientRuntime::current().expect("a runtime");
     connect(&target, &options(), None, &runtime).await
 }
 
-async fn routes(url: &str) -> Vec<Arc<dyn Route>> {
+async fn routes(url: &str) -> Vec<Arc<Route>> {
     connect_to(url).await.expect("a server answers")
 }
 
@@ -38,7 +38,7 @@ async fn refused(url: &str) -> NodeError {
     connect_to(url).await.err().expect("no server to serve")
 }
 
-async fn route(url: &str) -> Arc<dyn Route> {
+async fn route(url: &str) -> Arc<Route> {
     routes(url).await.remove(0)
 }
 
@@ -68,7 +68,7 @@ fn number(sent: &ServerReply) -> i64 {
 }
 
 /// Sends until it succeeds. What was lost in between is counted by nobody.
-async fn eventually(route: &dyn Route, request: &Request) -> ServerReply {
+async fn eventually(route: &Route, request: &Request) -> ServerReply {
     let until = Instant::now() + support::PATIENCE;
     loop {
         match route.send(request, within(5000)).await {
@@ -96,7 +96,7 @@ fn no_hint_waiting(subscription: &mut Subscription) -> bool {
     subscription.hint().now_or_never().is_none()
 }
 
-async fn error(route: &dyn Route, request: &Request, ms: u64) -> NodeError {
+async fn error(route: &Route, request: &Request, ms: u64) -> NodeError {
     route
         .send(request, within(ms))
         .await

@@ -21,7 +21,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
 
     group.data[0].kill();
     hint(&mut waiter).await;
-    let after = eventually(&*route, &incr("k")).await;
+    let after = eventually(&route, &incr("k")).await;
     assert_eq!(
         (number(&after), after.node.to_string()),
         (2, format!("127.0.0.1:{}", group.data[1].port))
@@ -63,7 +63,7 @@ async fn an_orderly_failover_is_followed_through_the_announcement() {
         assert!(Instant::now() < until, "still at {:?}", masters());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let after = eventually(&*route, &incr("k")).await;
+    let after = eventually(&route, &incr("k")).await;
     assert_eq!((number(&after), after.node.to_string()), (2, promoted));
 }
 
@@ -132,7 +132,7 @@ async fn is_heard(own_password: &str, query: &str) {
         assert!(Instant::now() < until, "nobody listens: {list}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(number(&eventually(&*route, &incr("k")).await), 1);
+    assert_eq!(number(&eventually(&route, &incr("k")).await), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

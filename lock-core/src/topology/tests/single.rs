@@ -42,13 +42,13 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
     let error = flying.await.unwrap().expect_err("the server died");
     assert!(!error.definite, "{error:?}");
 
-    let error = super::error(&*route, &incr("k"), 300).await;
+    let error = super::error(&route, &incr("k"), 300).await;
     assert!(error.definite, "nobody listens: {error:?}");
     // The number of attempts is said by who knows of all.
     let said = crate::LockError::asked("ask", "k", error).to_string();
     assert_eq!(said.matches("attempt").count(), 1, "{said}");
     assert!(server.restart());
-    assert_eq!(number(&eventually(&*route, &incr("k")).await), 1);
+    assert_eq!(number(&eventually(&route, &incr("k")).await), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,10 +108,10 @@ async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
     );
     let routes = routes(&url).await;
     assert_eq!(routes.len(), 3);
-    assert!(error(&*routes[0], &incr("k"), 100).await.definite);
+    assert!(error(&routes[0], &incr("k"), 100).await.definite);
     assert!(third.restart());
     for route in &routes {
-        assert_eq!(number(&eventually(&**route, &incr("k")).await), 1);
+        assert_eq!(number(&eventually(route, &incr("k")).await), 1);
     }
     drop((third, servers));
     let error = refused(&url).await;
