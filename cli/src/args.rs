@@ -121,6 +121,9 @@ pub(crate) enum Command {
     Bench(command::bench::Options),
     /// Write a driver of 60 to 100 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
+    /// Write what keeps a lock judged: `locklab.toml`, a scenario, a budget, and a workflow that runs them
+    #[command(hide = true)]
+    Init(command::init::Options),
     /// Show a run as text, or write it as HTML, Markdown, JUnit, CSV, JSON, SVG or text with -o
     Report(command::report::Options),
     /// Compare runs; the first is the base
@@ -217,7 +220,10 @@ pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Look again", &["replay", "check", "gate", "merge", "list"]),
-    ("Look closer", &["conform", "trace", "simulate", "soak"]),
+    (
+        "Look closer",
+        &["init", "conform", "trace", "simulate", "soak"],
+    ),
     ("Servers", &["up", "ps", "down", "proxy", "kube"]),
     ("For programs", &["driver", "clock", "completions", "man"]),
 ];

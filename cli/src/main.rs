@@ -5,6 +5,7 @@ mod cancel;
 mod command;
 mod exit;
 mod files;
+mod project;
 mod terminal;
 
 use std::backtrace::{Backtrace, BacktraceStatus};

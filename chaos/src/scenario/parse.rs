@@ -6,7 +6,7 @@ use bench::abilities::Abilities;
 use bench::recorded::{Owners, Protects};
 use bench::workload::CycleShape;
 use cluster_config::Topology;
-use cluster_config::input::{Problems, Section, one_of, read_table};
+use cluster_config::input::{Problems, Section, one_of, read_file, read_table};
 use toml::de::DeTable;
 
 use crate::audit::place;
@@ -18,21 +18,7 @@ use super::values::{self, DURATION, Length};
 use super::{FaultSpec, Scenario, ScenarioErrors, default_subject, faults, random};
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioErrors> {
-    let problems = Problems::new(text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        problems.add(error.span().unwrap_or(0..0), error.message());
-    }
-    // After a mistake of grammar the rest of the table is a guess, and complaints about it would be noise.
-    let scenario = if errors.is_empty() {
-        read(document.get_ref(), &problems)
-    } else {
-        None
-    };
-    match scenario {
-        Some(scenario) if problems.is_empty() => Ok(scenario),
-        _ => Err(problems.into_errors(file)),
-    }
+    read_file(file, text, read)
 }
 
 fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Scenario> {

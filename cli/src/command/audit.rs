@@ -30,6 +30,7 @@ use super::target::{OwnServers, Servers};
 use crate::args::ResultArgs;
 use crate::cancel::Cancel;
 use crate::exit;
+use crate::project::Project;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -45,12 +46,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver
-    #[arg(required = true, value_name = "SUBJECT")]
+    /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver [default: the subject of locklab.toml]
+    #[arg(value_name = "SUBJECT")]
     subjects: Vec<String>,
-    /// How much is tried: quick, standard or full
-    #[arg(long, default_value = "standard", value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::NAMES))]
-    suite: String,
+    /// How much is tried: quick, standard or full [default: the suite of locklab.toml, else standard]
+    #[arg(long, value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::NAMES))]
+    suite: Option<String>,
     /// Only these scenarios, by file or by built-in name, of whatever suite
     #[arg(
         long = "scenario",
@@ -91,7 +92,25 @@ const JOBS: u32 = 4;
 /// How long the smallest scenario of a conviction is looked for.
 const SHRINK: Duration = Duration::from_secs(60);
 
+impl Options {
+    /// What the command line does not say, as the project's file says it.
+    fn with_project(mut self) -> anyhow::Result<Self> {
+        if self.subjects.is_empty() {
+            let project = Project::here()?;
+            self.subjects = project.lock()?;
+            self.suite = self.suite.or(project.suite);
+            self.own.target = self.own.target.or(project.target);
+        }
+        Ok(self)
+    }
+
+    fn suite(&self) -> &str {
+        self.suite.as_deref().unwrap_or("standard")
+    }
+}
+
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let options = options.with_project()?;
     options.own.one_by_one(options.jobs.unwrap_or(1))?;
     let usual = options.own.target.as_ref().map_or(JOBS, |_| 1);
     let jobs = options.jobs.unwrap_or(usual) as usize;
@@ -236,7 +255,7 @@ fn suite(
         let named = options.scenarios.iter().map(|name| source(name));
         return Ok(("chosen".to_owned(), named.collect::<anyhow::Result<_>>()?));
     }
-    let suite = Suite::of(&options.suite).map_err(exit::usage)?;
+    let suite = Suite::of(options.suite()).map_err(exit::usage)?;
     let within = |source: &Source| {
         let scenario = source.scenario.as_ref();
         scenario.is_ok_and(|scenario| {
@@ -248,7 +267,7 @@ fn suite(
         .into_iter()
         .filter(|one| !one.control)
         .map(Source::of);
-    Ok((options.suite.clone(), all.filter(within).collect()))
+    Ok((options.suite().to_owned(), all.filter(within).collect()))
 }
 
 /// A scenario, by which words it is found, on which server of a matrix, and why it cannot be carried out on the target, if so.
@@ -337,7 +356,7 @@ impl AuditRun<'_> {
         tries.run(keeper).await?;
         tries.settle(keeper).await?;
         let measures = self.slice.is_none_or(|slice| slice.index == 0) && !self.options.no_bench;
-        let full = self.options.suite == "full" && self.options.scenarios.is_empty();
+        let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);
         if !within.is_zero() && self.servers.is_none() {

@@ -27,6 +27,7 @@ use super::scenario_source::{Source, seeds, source};
 use super::target::{OnServer, OwnServers, Servers};
 use crate::args::ResultArgs;
 use crate::exit;
+use crate::project::Project;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -43,8 +44,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Scenario files, or names of built-in ones (`locklab list scenarios`)
-    #[arg(required_unless_present = "all", value_name = "SCENARIO")]
+    /// Scenario files, or names of built-in ones (`locklab list scenarios`) [default: those of locklab.toml, with its lock]
+    #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
     /// Every built-in scenario, controls included; with --target or --server those that judge safety on any server
     #[arg(long, conflicts_with = "scenarios")]
@@ -97,6 +98,12 @@ impl Options {
 }
 
 pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    if options.scenarios.is_empty() && !options.all {
+        let project = Project::here()?;
+        options.scenarios = project.scenarios()?;
+        options.subject = options.subject.or(project.subject);
+        options.own.target = options.own.target.or(project.target);
+    }
     options.own.one_by_one(options.jobs)?;
     if let Some(name) = &mut options.subject {
         *name = bench::subjects::typed(name);

@@ -8,6 +8,7 @@ use results::report::text;
 
 use super::run::{dir_of, load};
 use crate::exit;
+use crate::project::Project;
 use crate::terminal::Terminal;
 
 /// Flags of `gate`.
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// two runs: the first is the base, as in `compare`
     #[arg(value_name = "RUN|CONDITION")]
     words: Vec<String>,
-    /// A file of conditions, one per line; # begins a comment
+    /// A file of conditions, one per line; # begins a comment [default without conditions: the budget of locklab.toml]
     #[arg(long, value_name = "FILE")]
     budget: Vec<PathBuf>,
     /// The run that `base` means in conditions such as 'cycles >= 0.95 * base'
@@ -42,7 +43,11 @@ fn is_condition(word: &str) -> bool {
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let (conditions, runs): (Vec<&String>, Vec<&String>) =
         options.words.iter().partition(|word| is_condition(word));
-    let conditions = conditions_of(&conditions, &options.budget)?;
+    let mut budgets = options.budget.clone();
+    if budgets.is_empty() && conditions.is_empty() {
+        budgets.extend(Project::here()?.budget);
+    }
+    let conditions = conditions_of(&conditions, &budgets)?;
     // Two words may be a run and its base; without a condition one of them is more likely a mistyped condition.
     let no_run = |word: &&&String| dir_of(word).is_err();
     if conditions.is_empty()

@@ -22,6 +22,7 @@ pub(crate) mod driver;
 pub(crate) mod gate;
 pub(crate) mod guard;
 pub(crate) mod help;
+pub(crate) mod init;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
 #[cfg(not(all(feature = "kube", feature = "simulate")))]
@@ -111,6 +112,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Man(options) => man::run(&options, terminal),
             Command::Conform(options) => conform::run(options, terminal).await,
             Command::NewDriver(options) => new_driver::run(&options, terminal),
+            Command::Init(options) => init::run(options, terminal),
             Command::Report(options) => report::run(options, terminal),
             Command::Proxy(options) => proxy::run(options, terminal).await,
             Command::Trace(options) => trace::run(options, terminal).await,

@@ -11,7 +11,32 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::problem::PROBLEMS_SHOWN;
-use super::{Problems, nearest, one_of, shown};
+use super::{FileErrors, Problems, nearest, one_of, shown};
+
+/// What `read` makes of a file's table, or everything that is wrong with it. `file` is its name in messages.
+///
+/// # Errors
+/// The grammar's mistakes, else what `read` found, in the order of the file.
+pub fn read_file<T>(
+    file: &str,
+    text: &str,
+    read: impl for<'a> FnOnce(&'a DeTable<'a>, &'a Problems<'a>) -> Option<T>,
+) -> Result<T, FileErrors> {
+    let problems = Problems::new(text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        problems.add(error.span().unwrap_or(0..0), error.message());
+    }
+    // After a mistake of grammar the rest is a guess, and complaints about it would be noise.
+    let value = match errors.is_empty() {
+        true => read(document.get_ref(), &problems),
+        false => None,
+    };
+    match value {
+        Some(value) if problems.is_empty() => Ok(value),
+        _ => Err(problems.into_errors(file)),
+    }
+}
 
 /// What was read of a table.
 #[derive(Debug)]

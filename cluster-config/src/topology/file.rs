@@ -16,7 +16,8 @@ use super::{
 };
 use crate::Role;
 use crate::input::{
-    FileErrors, Problems, Scalar, Section, one_of, read_table, schema_of, without_defaults,
+    FileErrors, Problems, Scalar, Section, one_of, read_file, read_table, schema_of,
+    without_defaults,
 };
 
 /// The file that `locklab up` takes.
@@ -155,21 +156,9 @@ impl Topology {
     /// # Errors
     /// As [`Topology::parse`].
     pub fn parse_among(file: &str, text: &str, others: &[&str]) -> Result<Topology, FileErrors> {
-        let problems = Problems::new(text);
-        let (document, errors) = DeTable::parse_recoverable(text);
-        for error in &errors {
-            problems.add(error.span().unwrap_or(0..0), error.message());
-        }
-        // After a mistake of grammar the rest is a guess, and complaints about it would be noise.
-        let topology = if errors.is_empty() {
-            read(document.get_ref(), others, &problems)
-        } else {
-            None
-        };
-        match topology {
-            Some(topology) if problems.is_empty() => Ok(topology),
-            _ => Err(problems.into_errors(file)),
-        }
+        read_file(file, text, |document, problems| {
+            read(document, others, problems)
+        })
     }
 }
 

@@ -1,0 +1,228 @@
+//! `locklab init`: what keeps a lock judged from now on: `locklab.toml`, a scenario, a budget, and a workflow that runs them.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::Path;
+
+use chaos::builtin;
+use chaos::scenario::Scenario;
+use clap::Args;
+use cluster_config::TopologyKind;
+use serde_json::json;
+
+use crate::exit;
+use crate::files;
+use crate::project;
+use crate::terminal::Terminal;
+
+/// Flags of `init`; on a terminal it asks for what they do not say.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The lock: a program around it ('python3 driver.py'), or a name of `locklab list subjects`
+    #[arg(value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Your own servers by URL, or @FILE with one, instead of servers that each run starts
+    #[arg(long, value_name = "URL|@FILE")]
+    target: Option<String>,
+    /// The servers that the scenario starts and breaks [default: single]
+    #[arg(long, value_name = "TOPOLOGY", conflicts_with = "target", value_parser = ["single", "sentinel", "cluster", "masters"])]
+    topology: Option<String>,
+    /// The file of conditions that a run must keep; one is written if it is not there [default: locks.budget]
+    #[arg(long, value_name = "FILE")]
+    budget: Option<String>,
+    /// Whose workflow [default: gitlab where .gitlab-ci.yml is, else github]
+    #[arg(long, value_name = "CI", value_parser = ["github", "gitlab"])]
+    ci: Option<String>,
+    /// Write over files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+const SCENARIO: &str = "locks.toml";
+const BUDGET: &str = "locks.budget";
+
+/// A condition that a sound lock meets on any machine.
+const CONDITIONS: &str = "\
+# What a run has to keep, one condition a line: `locklab gate latest --budget locks.budget`. `locklab gate --help` lists the figures.
+contract == clean
+";
+
+/// The built-in scenario that becomes the project's own, by its servers.
+fn scenario_of(topology: &str) -> &'static str {
+    match topology {
+        "sentinel" => "failover-wait-all",
+        "cluster" => "failover-wait-all-cluster",
+        "masters" => "masters-restart-aof",
+        "single" => "crash-single-aof",
+        // Servers of one's own are not killed.
+        _ => "client-pause",
+    }
+}
+
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let ask = |given: Option<String>, question: &str, usual: &str| match given {
+        Some(given) => Ok(given),
+        None if asks => answered(question, usual, terminal),
+        None => Ok(usual.to_owned()),
+    };
+    let subject = ask(options.subject, "your lock, as 'python3 driver.py'", "")?;
+    if subject.is_empty() {
+        return Err(exit::usage(
+            "which lock? locklab init 'python3 driver.py', or a name of `locklab list subjects`; `locklab new-driver` writes a driver",
+        ));
+    }
+    let subject = bench::subjects::typed(&subject);
+    bench::subjects::find(&subject).map_err(exit::usage)?;
+    let target = options.target;
+    if let Some(url) = target.as_deref().filter(|url| !url.starts_with('@')) {
+        url.parse::<lock_core::Target>().map_err(exit::usage)?;
+        if results::secrets::redact(url) != url {
+            return Err(exit::usage(
+                "the URL has a password, which does not belong in a file of a repository: put it into a file that is not kept, and say --target @FILE",
+            ));
+        }
+    }
+    let topology = match &target {
+        Some(_) => "target".to_owned(),
+        None => ask(
+            options.topology,
+            "its servers: single, sentinel, cluster or masters",
+            "single",
+        )?,
+    };
+    if target.is_none() && topology.parse::<TopologyKind>().is_err() {
+        return Err(exit::usage(format!(
+            "there is no topology `{topology}`, but single, sentinel, cluster and masters"
+        )));
+    }
+    let budget = ask(
+        options.budget,
+        "the file of conditions that a run must keep",
+        BUDGET,
+    )?;
+    let gitlab = Path::new(".gitlab-ci.yml").is_file();
+    let ci = options
+        .ci
+        .unwrap_or_else(|| if gitlab { "gitlab" } else { "github" }.to_owned());
+
+    let mut written = vec![
+        (
+            project::FILE.to_owned(),
+            project_text(&subject, target.as_deref(), &budget),
+        ),
+        (SCENARIO.to_owned(), scenario_text(scenario_of(&topology))?),
+        workflow(&ci, &subject, &budget, target.is_some()),
+    ];
+    if !Path::new(&budget).is_file() {
+        written.push((budget, CONDITIONS.to_owned()));
+    }
+    let there = written.iter().find(|(path, _)| Path::new(path).exists());
+    if let Some((path, _)) = there.filter(|_| !options.force) {
+        return Err(exit::usage(format!(
+            "{path} is there already, and nothing was written; --force writes over it"
+        )));
+    }
+    for (path, text) in &written {
+        if let Some(dir) = Path::new(path).parent() {
+            std::fs::create_dir_all(dir).map_err(exit::unwritable)?;
+        }
+        files::write(path, text)?;
+    }
+    let paths: Vec<&str> = written.iter().map(|(path, _)| path.as_str()).collect();
+    terminal.answer(&json!({"schema": 1, "files": paths}), || {
+        let mut out = format!("wrote {}\n", paths.join(", "));
+        let _ = write!(
+            out,
+            "next: `locklab audit` judges the lock, `locklab chaos` runs {SCENARIO}; `locklab.toml` says with what"
+        );
+        out
+    })?;
+    Ok(exit::AS_EXPECTED)
+}
+
+/// A line of standard input; what is usual where it is empty.
+fn answered(question: &str, usual: &str, terminal: &Terminal) -> anyhow::Result<String> {
+    let shown = match usual {
+        "" => String::new(),
+        usual => format!(" [{usual}]"),
+    };
+    terminal.note(&format!("{question}{shown}:"));
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(match line.trim() {
+        "" => usual.to_owned(),
+        line => line.to_owned(),
+    })
+}
+
+fn project_text(subject: &str, target: Option<&str>, budget: &str) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let target = match target {
+        Some(target) => format!("target = {}\n", quoted(target)),
+        None => String::new(),
+    };
+    format!(
+        "# What `locklab audit`, `chaos` and `gate` take in this directory where the command line says nothing.\n\
+         subject = {}\n{target}suite = \"quick\"\nscenarios = [\"{SCENARIO}\"]\nbudget = {}\n",
+        quoted(subject),
+        quoted(budget)
+    )
+}
+
+/// A built-in scenario under the project's own name.
+fn scenario_text(name: &str) -> anyhow::Result<String> {
+    let found = builtin::find(name).ok_or_else(|| anyhow::anyhow!("no scenario `{name}`"))?;
+    let own = SCENARIO.trim_end_matches(".toml");
+    let text = found.text.replacen(
+        &format!("name = \"{name}\""),
+        &format!("name = \"{own}\""),
+        1,
+    );
+    // What is for audits of any lock does not belong to a file of one.
+    let text = text.split("\n[audit]").next().unwrap_or_default();
+    Scenario::parse(SCENARIO, text)?;
+    Ok(format!(
+        "# Yours to change, by *Scenario files* of locklab's book. It began as the built-in scenario {name}.\n{}\n",
+        text.trim_end()
+    ))
+}
+
+/// The workflow's path and text.
+fn workflow(ci: &str, subject: &str, budget: &str, has_target: bool) -> (String, String) {
+    let version = env!("CARGO_PKG_VERSION");
+    let subject = serde_json::Value::from(subject);
+    let address =
+        option_env!("LOCKLAB_REPOSITORY").unwrap_or("https://github.com/my-group/locklab");
+    let note = match option_env!("LOCKLAB_REPOSITORY") {
+        Some(_) => "",
+        None => " `my-group/locklab` is your copy of it.",
+    };
+    if ci == "gitlab" {
+        let text = format!(
+            "# Judges the lock of this repository; include it in .gitlab-ci.yml.{note}\n\
+             include:\n  - remote: {address}/-/raw/v{version}/ci/locklab.gitlab-ci.yml\n\
+             locks:\n  extends: .locklab\n  variables:\n    \
+             LOCKLAB_REPOSITORY: {address}\n    \
+             LOCKLAB_RELEASES: {address}/-/releases/v{version}/downloads\n    \
+             LOCKLAB_SCENARIOS: {SCENARIO}\n    LOCKLAB_SUBJECT: {subject}\n    LOCKLAB_BUDGET: {budget}\n"
+        );
+        return ("locks.gitlab-ci.yml".to_owned(), text);
+    }
+    let action = address.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+    let action = format!("{}/{}", action[1], action[0]);
+    let target = match has_target {
+        true => {
+            "        # The servers of `target` in locklab.toml must be within reach of the runner.\n"
+        }
+        false => "",
+    };
+    let text = format!(
+        "# Judges the lock of this repository.{note}\nname: locks\non: [push, pull_request]\npermissions:\n  contents: read\njobs:\n  locks:\n    \
+         runs-on: ubuntu-24.04\n    timeout-minutes: 20\n    steps:\n      \
+         - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2\n      \
+         - uses: {action}@v{version}\n{target}        with:\n          \
+         scenarios: {SCENARIO}\n          subject: {subject}\n          budget: {budget}\n"
+    );
+    (".github/workflows/locks.yml".to_owned(), text)
+}
