@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says it to a driver process.
 const VARIABLE: &str = "LOCKLAB_ONLY_NAMED_ADDRESSES";
 
 static FOR_NAMED_ALONE: AtomicBool = AtomicBool::new(false);
@@ -26,7 +25,6 @@ pub fn is_for_named_alone() -> bool {
     FOR_NAMED_ALONE.load(Ordering::Relaxed)
 }
 
-/// What a driver process is told of it.
 pub(crate) fn handed_on() -> Option<(&'static str, &'static str)> {
     is_for_named_alone().then_some((VARIABLE, "1"))
 }

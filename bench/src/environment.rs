@@ -5,7 +5,6 @@ use std::{ffi::OsStr, fs};
 use nix::sys::utsname::{UtsName, uname};
 use results::run::Environment;
 
-/// Compiler and profile, as the build recorded them.
 const RUSTC: &str = concat!(env!("BENCH_RUSTC"), ", ", env!("BENCH_PROFILE"));
 
 /// What was read at the start; [`Watch::finish`] reads the rest at the end.

@@ -82,7 +82,6 @@ impl Script {
     }
 }
 
-/// Where connections go, as far as it is known.
 #[derive(Default)]
 struct ServerDirectory {
     connections: BTreeMap<String, MultiplexedConnection>,
@@ -148,12 +147,10 @@ impl Links {
         &self.endpoints
     }
 
-    /// Commands sent so far, of callers and of discovery.
     pub(crate) fn commands(&self) -> u64 {
         self.commands.load(Ordering::Relaxed)
     }
 
-    /// Sends a command to the server that has `key`.
     pub(crate) async fn query<T: FromRedisValue>(
         &self,
         key: &str,
@@ -175,7 +172,6 @@ impl Links {
         )))
     }
 
-    /// Runs a script at the server that has its keys.
     pub(crate) async fn script<T: FromRedisValue>(
         &self,
         script: &Script,

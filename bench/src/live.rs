@@ -8,15 +8,12 @@ use results::units;
 
 use crate::per_thread::PerThread;
 
-/// How long a figure stands before the next.
 const WINDOW: Duration = Duration::from_secs(1);
 /// As many waits of one thread are kept in a window; a rate beyond is not shown as higher.
 const KEPT: usize = 1 << 20;
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
-/// How long the grants of this window were waited for, in nanoseconds.
 static WAITS: LazyLock<PerThread<Vec<u64>, 16>> = LazyLock::new(PerThread::default);
-/// The scenarios that are under way.
 static RUNNING: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static SHOWN: LazyLock<Mutex<(Instant, String)>> =
     LazyLock::new(|| Mutex::new((Instant::now(), String::new())));

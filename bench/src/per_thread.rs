@@ -22,7 +22,6 @@ impl<T: Default, const PARTS: usize> Default for PerThread<T, PARTS> {
 }
 
 impl<T, const PARTS: usize> PerThread<T, PARTS> {
-    /// The part of the thread that asks, and its number.
     pub(crate) fn own(&self) -> (usize, MutexGuard<'_, T>) {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static THREAD: usize = THREADS.fetch_add(1, Relaxed));

@@ -31,7 +31,6 @@ pub struct ServerWatch {
     links: Option<Links>,
     nodes: Vec<String>,
     processes: Vec<u32>,
-    /// Bytes of the answers to our own questions.
     answered: AtomicU64,
 }
 

@@ -21,7 +21,6 @@ pub trait Sink: Send + Sync + 'static {
 pub struct HistorySink {
     writer: HistoryWriter,
     origin: Instant,
-    /// The first error of the writer.
     failed: OnceLock<String>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::{
     driver::{BenchPlan, Hooks, Leasing, run},
     subject::SubjectError,
-    workload::{self, Arrivals, Pace, WORKLOADS},
+    workload::{self, Pace, WORKLOADS},
 };
 use cluster_config::TopologyKind;
 use results::{run::BenchRow, verdict::State};
@@ -151,7 +151,6 @@ async fn churn_says_what_connecting_costs() {
 async fn readers_share_and_a_writer_beside_one_voids_the_row() {
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "read-mostly");
-    plan.asks.writes = Some(0.2);
     plan.hold = Some(Duration::from_millis(5));
     let good = row(&plan).await;
     let (reads, writes) = (
@@ -163,7 +162,7 @@ async fn readers_share_and_a_writer_beside_one_voids_the_row() {
     assert!(good.measures.most_at_once.unwrap() > 1, "readers share");
     assert_eq!(
         good.measures.load.asks.as_deref(),
-        Some("20 % of the cycles write")
+        Some("10 % of the cycles write")
     );
     let bad = void(&mut plan, "broken:readers-unseen").await;
     assert!(bad.why_invalid[0].contains("overlapped"), "{bad:?}");
@@ -174,7 +173,6 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "multi");
     plan.locks = Some(4);
-    plan.asks.together = Some(3);
     plan.hold = Some(Duration::from_millis(3));
     let good = row(&plan).await;
     assert_eq!(good.locks, 4);
@@ -187,7 +185,6 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
     void(&mut plan, "broken:multi-first-is-enough").await;
     plan.subjects = vec!["lock-core:multi".into()];
     plan.locks = Some(2);
-    plan.asks.together = Some(3);
     assert_eq!(row(&plan).await.locks, 3, "three at once need three names");
 }
 
@@ -195,19 +192,18 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
 async fn permits_are_all_used_and_one_too_many_voids_the_row() {
     let lab = lab_of(TopologyKind::Single).await;
     let mut plan = plan(&lab, "semaphore");
-    plan.asks.permits = Some(3);
     plan.hold = Some(Duration::from_millis(10));
     for subject in ["lock-core:semaphore", "lock-core:permits"] {
         plan.subjects = vec![subject.into()];
         let good = row(&plan).await;
-        assert_eq!(good.measures.most_at_once, Some(3), "{good:?}");
+        assert_eq!(good.measures.most_at_once, Some(4), "{good:?}");
         assert!(good.handoff_ns.unwrap().n > 0);
         let idle = good.measures.passing.unwrap().idle;
         assert!((0.0..=1.0).contains(&idle), "{idle}");
     }
     let bad = void(&mut plan, "broken:semaphore-looks-then-counts").await;
     assert!(
-        bad.why_invalid[0].contains("more than 3 permits"),
+        bad.why_invalid[0].contains("more than 4 permits"),
         "{bad:?}"
     );
 }
@@ -224,47 +220,37 @@ async fn a_lock_that_cannot_be_asked_so_is_wrong_usage() {
     );
 }
 
-fn paced(lab: &Lab, rate_per_s: f64, arrivals: Arrivals) -> BenchPlan {
+fn paced(lab: &Lab, rate_per_s: f64) -> BenchPlan {
     let mut plan = plan(lab, "uncontended");
     plan.tasks = vec![64];
-    plan.pace = Some(Pace {
-        rate_per_s,
-        arrivals,
-    });
+    plan.pace = Some(Pace { rate_per_s });
     plan
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_loop_offers_what_was_asked_and_times_from_the_due_time() {
     let lab = lab_of(TopologyKind::Single).await;
-    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-        let row = row(&paced(&lab, 200.0, arrivals)).await;
-        let pacing = row.measures.pacing.unwrap();
-        // 120 ticks in 0.6 s; Poisson ones with a standard deviation of 11.
-        let slack = if arrivals == Arrivals::Constant {
-            0.02
-        } else {
-            0.4
-        };
-        assert!(
-            (pacing.offered_per_s / 200.0 - 1.0).abs() < slack,
-            "{pacing:?}"
-        );
-        let response = row.measures.response_ns.unwrap();
-        assert!(response.n > 0);
-        assert!(
-            response.p50.unwrap() as f64 >= 0.99 * row.acquire_ns.p50.unwrap() as f64,
-            "a response contains its service"
-        );
-        assert!(pacing.lag_ns.n > 0 && pacing.start_lag_ns.n > 0);
-        assert_eq!(row.measures.load.mode, "open");
-    }
+    let row = row(&paced(&lab, 200.0)).await;
+    let pacing = row.measures.pacing.unwrap();
+    let slack = 0.02;
+    assert!(
+        (pacing.offered_per_s / 200.0 - 1.0).abs() < slack,
+        "{pacing:?}"
+    );
+    let response = row.measures.response_ns.unwrap();
+    assert!(response.n > 0);
+    assert!(
+        response.p50.unwrap() as f64 >= 0.99 * row.acquire_ns.p50.unwrap() as f64,
+        "a response contains its service"
+    );
+    assert!(pacing.lag_ns.n > 0 && pacing.start_lag_ns.n > 0);
+    assert_eq!(row.measures.load.mode, "open");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_that_cannot_be_kept_makes_the_row_invalid_and_says_why() {
     let lab = lab_of(TopologyKind::Single).await;
-    let mut plan = paced(&lab, 2_000.0, Arrivals::Constant);
+    let mut plan = paced(&lab, 2_000.0);
     // Two tasks that hold for 10 ms cannot do more than 200 a second.
     plan.tasks = vec![2];
     plan.hold = Some(Duration::from_millis(10));
@@ -288,7 +274,7 @@ async fn a_schedule_that_cannot_be_kept_makes_the_row_invalid_and_says_why() {
 #[tokio::test]
 async fn a_workload_with_its_own_rhythm_takes_no_rate() {
     let lab = lab_of(TopologyKind::Single).await;
-    let mut plan = paced(&lab, 100.0, Arrivals::Constant);
+    let mut plan = paced(&lab, 100.0);
     plan.workloads = vec!["herd".into()];
     let error = run(&plan, &Hooks::default()).await.unwrap_err();
     assert!(

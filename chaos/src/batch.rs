@@ -91,7 +91,6 @@ pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunEr
     )))
 }
 
-/// The file that this process runs, which its clients run too.
 pub(crate) fn this_program() -> Result<String, RunError> {
     let program = std::env::current_exe().map_err(|error| {
         RunError::Missing(format!(

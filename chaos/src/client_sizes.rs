@@ -66,7 +66,6 @@ async fn subscriptions(deployment: &Deployment) -> Option<u64> {
     all
 }
 
-/// The sum over the lines of CLIENT LIST.
 fn subscribed(list: &str) -> u64 {
     let words = list.split_ascii_whitespace();
     let counts = words.filter_map(|word| {

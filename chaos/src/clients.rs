@@ -105,7 +105,6 @@ impl Clients {
         }
     }
 
-    /// The clients that run here, by their numbers.
     fn own(&self) -> impl Iterator<Item = (u32, &Slot)> {
         (1..)
             .zip(&self.slots)

@@ -50,8 +50,7 @@ pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
             .iter()
             .map(|image| format!("the image {image}")),
     );
-    let of_nodes = topology.nodes.iter().flat_map(|node| &node.config);
-    for (key, value) in topology.config.iter().chain(of_nodes) {
+    for (key, value) in &topology.config {
         // A module, a script, a file: whatever a server is to load has a path, and what it refuses by itself is enabled.
         if is_path(value) || key.starts_with("enable-") || key.contains("module") {
             found.push(format!("the server's setting {key} {value}"));
@@ -126,7 +125,6 @@ pub fn seal(path: &Path, text: &str) {
     let _ = put();
 }
 
-/// Whether this machine made a plan with this text.
 fn is_sealed(path: &Path, text: &str) -> bool {
     let check = || {
         let tag = limits::read(&seal_of(path)).ok()?;

@@ -51,7 +51,6 @@ impl Member {
         self.has_flag("myself")
     }
 
-    /// A master that nobody has declared dead.
     pub(crate) fn is_live_master(&self) -> bool {
         self.has_flag("master") && !self.has_flag("fail")
     }
@@ -71,7 +70,6 @@ impl Member {
     }
 }
 
-/// The members that `node` knows, itself among them.
 pub(crate) async fn known_to(
     deployment: &Deployment,
     node: &str,

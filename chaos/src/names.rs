@@ -104,7 +104,6 @@ impl Names {
         Ok(names)
     }
 
-    /// What a client's program is started by.
     pub(crate) fn within(&self) -> &[String] {
         &self.within
     }
@@ -119,12 +118,10 @@ impl Names {
         url
     }
 
-    /// Where clients reach a server.
     pub(crate) fn address(&self, node: &str) -> Option<IpAddr> {
         self.servers().get(node).map(Server::address)
     }
 
-    /// Where they will reach it after it has moved.
     pub(crate) fn next_address(&self, node: &str) -> Option<IpAddr> {
         let mut servers = self.servers();
         let server = servers.get_mut(node)?;

@@ -31,7 +31,6 @@ const DONE_WITHIN: Duration = Duration::from_secs(5);
 const MET_WITHIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a nemesis needs to know of the run.
 #[derive(Clone)]
 pub(crate) struct NemesisContext {
     pub(crate) world: Arc<FaultWorld>,
@@ -45,7 +44,6 @@ pub(crate) struct NemesisContext {
     pub(crate) over: watch::Sender<usize>,
     /// Commands that carry faults out.
     pub(crate) hooks: Arc<Hooks>,
-    /// Who else carries faults out.
     pub(crate) engine: Option<Arc<dyn Engine>>,
     pub(crate) share: GeneratorShare,
     /// Whom a fault is being taken off, or should have left by the plan.

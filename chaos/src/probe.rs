@@ -10,10 +10,8 @@ use tokio::sync::watch;
 
 use crate::polling::is_so;
 
-/// How often the servers are asked.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// An answer that takes longer is no answer.
 const WITHIN: Duration = Duration::from_millis(250);
 
 /// Asks until `stop`, and records each change of the answer for every lock: they all live on the same master.

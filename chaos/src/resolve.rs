@@ -161,7 +161,6 @@ async fn by_election(deployment: &Deployment) -> Option<String> {
     until(ROLES_WITHIN, Duration::from_millis(10), look).await
 }
 
-/// What the first sentinel that answers says.
 async fn by_sentinels(deployment: &Deployment) -> Option<String> {
     for sentinel in deployment.nodes() {
         if sentinel.role != Role::Sentinel {

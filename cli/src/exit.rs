@@ -44,11 +44,9 @@ pub(crate) fn worse(a: u8, b: u8) -> u8 {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// An error with the exit code that belongs to it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
-    /// The process's exit code.
     pub(crate) code: u8,
     message: String,
 }
@@ -84,7 +82,6 @@ fn names(message: &str, number: i32) -> bool {
         || message.contains(&format!("Os {{ code: {number},"))
 }
 
-/// The limit of the process that a message says is reached.
 pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
     let limits = [
         (libc::EAGAIN, "ulimit -u"),

@@ -66,7 +66,6 @@ fn painted(text: &str) -> String {
     out
 }
 
-/// Where a command writes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Terminal {
     pub(crate) common: Common,
@@ -201,7 +200,6 @@ impl Terminal {
         });
     }
 
-    /// Whether a result did not get through.
     pub(crate) fn has_lost(&self) -> bool {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.is_some()
@@ -232,7 +230,6 @@ impl Terminal {
         self.stderr(&format!("locklab: {line}"));
     }
 
-    /// What went wrong, with its causes.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         self.stderr(&format!("locklab: {error:#}"));
     }

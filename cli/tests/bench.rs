@@ -25,12 +25,12 @@ fn bench(server: &Server, args: &[&str]) -> (i32, Value, String) {
 fn an_open_loop_says_what_was_offered_and_shows_response_beside_service() {
     let server = Server::start();
     let subject = ["--subject", "lock-core:plain", "--workload", "uncontended"];
-    let open = ["--rate", "100/s", "--arrivals", "poisson"];
+    let open = ["--rate", "100/s"];
     let (code, json, errors) = bench(&server, &[&subject[..], &open].concat());
     assert!([0, 2].contains(&code), "{code} {errors}");
     let row = &json["rows"][0];
     assert_eq!(row["measures"]["load"]["mode"], "open", "{row}");
-    assert_eq!(row["measures"]["load"]["arrivals"], "poisson");
+    assert_eq!(row["measures"]["load"]["arrivals"], "constant");
     assert_eq!(row["measures"]["load"]["rate_per_s"], 100.0);
     assert!(row["measures"]["response_ns"]["n"].as_u64().unwrap() > 0);
     assert!(row["measures"]["pacing"]["lag_ns"]["n"].as_u64().unwrap() > 0);
@@ -177,7 +177,7 @@ fn a_sweep_is_a_curve_by_level() {
 fn the_knee_of_a_slow_lock_is_found() {
     let server = Server::start();
     let lock = ["--subject", "baseline:set-nx-px", "--tasks", "16"];
-    let load = ["--workload", "contended", "--hold", "20ms", "--think", "0"];
+    let load = ["--workload", "contended", "--hold", "20ms"];
     let sweep = ["--sweep", "rate", "--rate", "40/s"];
     let (code, json, errors) = bench(&server, &[&lock[..], &load, &sweep].concat());
     assert!([0, 2].contains(&code), "{code} {errors}");
@@ -254,28 +254,12 @@ fn a_proxy_on_the_way_is_said_in_the_row_with_what_it_really_added() {
 #[test]
 fn readers_permits_and_several_locks_are_measured_with_the_locks_that_have_them() {
     let server = Server::start();
-    for (workload, number, subject, said) in [
-        (
-            "read-mostly",
-            ["--writers", "20%"],
-            "lock-core:read",
-            "20 % of the cycles write",
-        ),
-        (
-            "multi",
-            ["--together", "2"],
-            "lock-core:multi",
-            "2 locks at once",
-        ),
-        (
-            "semaphore",
-            ["--permits", "3"],
-            "lock-core:semaphore",
-            "3 permits",
-        ),
+    for (workload, subject, said) in [
+        ("read-mostly", "lock-core:read", "10 % of the cycles write"),
+        ("multi", "lock-core:multi", "3 locks at once"),
+        ("semaphore", "lock-core:semaphore", "4 permits"),
     ] {
-        let workload = ["--workload", workload];
-        let (code, json, errors) = bench(&server, &[workload, number].concat());
+        let (code, json, errors) = bench(&server, &["--workload", workload]);
         assert!([0, 2].contains(&code), "{code} {errors}");
         let row = &json["rows"][0];
         assert_eq!(row["subject"], subject);
@@ -353,7 +337,6 @@ fn what_cannot_be_is_wrong_usage() {
     for args in [
         &["bench", "--rate", "fast"][..],
         &["bench", "--rate", "10/s", "--workload", "herd"],
-        &["bench", "--arrivals", "poisson"],
         &["bench", "--rtt", "soon"],
         &["bench", "--sweep", "moods"],
         &["bench", "--sweep", "tasks", "--workload", "zipf,contended"],
@@ -370,8 +353,6 @@ fn what_cannot_be_is_wrong_usage() {
             "--subject",
             "lock-core:fair",
         ],
-        &["bench", "--writers", "110%"],
-        &["bench", "--permits", "0"],
     ] {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));

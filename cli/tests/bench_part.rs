@@ -174,11 +174,11 @@ fn a_part_that_does_not_come_is_named_and_one_of_another_plan_is_refused() {
     let patient = [&more[..], &["--parts-within", "4s"]].concat();
     let alone = start(dir.path(), &server.url(), "0/3", &patient);
     std::thread::sleep(Duration::from_secs(2));
-    let other = [&more[..], &["--think", "1ms"]].concat();
+    let other = [&more[..], &["--hold", "1ms"]].concat();
     let other = end(start(dir.path(), &server.url(), "1/3", &other));
     assert_eq!(code(&other), 65, "{}", stderr(&other));
     assert!(
-        stderr(&other).contains("think: null and"),
+        stderr(&other).contains("hold: null and"),
         "{}",
         stderr(&other)
     );

@@ -27,9 +27,8 @@ impl Access {
     /// What a topology asks for. Passwords are made up, others each time.
     pub fn of(topology: &Topology) -> Access {
         Access {
-            password: topology.needs_password().then(Secret::random),
-            sentinel_password: (topology.needs_password() && topology.sentinels > 0)
-                .then(Secret::random),
+            password: topology.acl.then(Secret::random),
+            sentinel_password: (topology.acl && topology.sentinels > 0).then(Secret::random),
             tls: topology.tls,
         }
     }
@@ -151,7 +150,6 @@ fn certificates(addresses: &[IpAddr]) -> Result<[String; 3], rcgen::Error> {
     Ok([ca.pem(), cert.pem(), key.serialize_pem()])
 }
 
-/// Writes a file that nobody else can read.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new()
         .write(true)

@@ -189,18 +189,6 @@ impl Deployment {
         self.fleet.resume(node)
     }
 
-    /// Takes the container of a node off its network: its connections break, new ones are refused, its process lives on. Only containers
-    /// with published ports that do not share a network (`single`, `masters`) can be; an error for all others.
-    pub async fn unplug(&self, node: &str) -> Result<(), ClusterError> {
-        self.fleet.plug(node, false).await
-    }
-
-    /// The undo of [`unplug`](Deployment::unplug); its published port is the same as before. Returns when the engine has done it, which may be a
-    /// moment before the server can be reached.
-    pub async fn plug_in(&self, node: &str) -> Result<(), ClusterError> {
-        self.fleet.plug(node, true).await
-    }
-
     /// `R`, `S`, `T`, … of `/proc/<pid>/stat`; `None` if the process is gone.
     pub fn process_state(&self, node: &str) -> Option<char> {
         self.fleet.state(node)

@@ -48,7 +48,6 @@ macro_rules! failed {
     ($($message:tt)+) => { $crate::ClusterError::new(format!($($message)+)) };
 }
 
-/// Something that this machine lacks, said as to `format!`.
 macro_rules! missing {
     ($($message:tt)+) => { $crate::ClusterError::missing(format!($($message)+)) };
 }

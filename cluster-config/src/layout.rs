@@ -31,9 +31,6 @@ const IN_A_QUERY: AsciiSet = NON_ALPHANUMERIC
 const DATA_OCTET: u8 = 10;
 const SENTINEL_OCTET: u8 = 100;
 
-/// Places the nodes of a topology: links, first port, directory of logs, directory of data, who is admitted.
-pub(crate) type Plan = fn(&Topology, Links, u16, &Path, &Path, &Access) -> Layout;
-
 /// Where every node of a topology lives and how it is configured. Shown without passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -123,8 +120,7 @@ impl Layout {
         access: &Access,
     ) -> Layout {
         let masters = topology.count(Role::Master) as usize;
-        let places = topology.places();
-        let planned = |(index, place): (usize, &NodeOutline<'_>)| {
+        let planned = |(index, place): (usize, NodeOutline)| {
             let name = place.name();
             let base = match place.role {
                 Role::Sentinel => SENTINEL_OCTET,
@@ -159,7 +155,12 @@ impl Layout {
                 ..PlannedNode::new(node)
             }
         };
-        let mut nodes: Vec<PlannedNode> = places.iter().enumerate().map(planned).collect();
+        let mut nodes: Vec<PlannedNode> = topology
+            .places()
+            .into_iter()
+            .enumerate()
+            .map(planned)
+            .collect();
         match topology.kind.system() {
             None => Layout::of(topology, nodes, data, access),
             Some(system) => {
@@ -182,18 +183,8 @@ impl Layout {
         data: &Path,
         access: &Access,
     ) -> Layout {
-        let places = topology.places();
         let tls = access.tls.then(|| TlsFiles::below(data));
-        let text = |index| {
-            conf(
-                topology,
-                &nodes,
-                index,
-                &places[index],
-                access,
-                tls.as_ref(),
-            )
-        };
+        let text = |index| conf(topology, &nodes, index, access, tls.as_ref());
         let texts: Vec<String> = (0..nodes.len()).map(text).collect();
         for (node, text) in nodes.iter_mut().zip(texts) {
             node.conf = text;
@@ -238,7 +229,6 @@ fn conf(
     topology: &Topology,
     nodes: &[PlannedNode],
     index: usize,
-    place: &NodeOutline<'_>,
     access: &Access,
     tls: Option<&TlsFiles>,
 ) -> String {
@@ -273,25 +263,7 @@ fn conf(
     }
     let mut text = fill(&template(topology.kind, node.role, access), &words);
     if node.role != Role::Sentinel {
-        for user in &topology.users {
-            let password = user.password.clone().unwrap_or_else(Secret::random);
-            let _ = writeln!(
-                text,
-                "user {} on >{} {}",
-                user.name,
-                password.reveal(),
-                user.rules
-            );
-        }
         text.push_str(&asked_lines(topology));
-    }
-    if let Some(spec) = place.spec {
-        let own = spec.config.iter();
-        lines(
-            &mut text,
-            "This node's own lines.",
-            own.map(|(name, value)| (name.as_str(), value.as_str())),
-        );
     }
     text
 }
@@ -367,7 +339,6 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Where clients find the nodes, all or those of one role, with commas between them.
 fn addresses(nodes: &[PlannedNode], only: Option<Role>) -> String {
     let nodes = nodes.iter();
     let nodes = nodes.filter(|node| only.is_none_or(|only| only == node.role));
@@ -520,23 +491,6 @@ mod tests {
                 assert_eq!(port == Some("port 0"), tls, "{}", node.conf);
             }
         }
-    }
-
-    #[test]
-    fn a_nodes_own_lines_win_over_those_of_all() {
-        let layout = special(TopologyKind::Masters, |topology| {
-            topology.persistence = Some(crate::Persistence::AofAlways);
-            topology.config.insert("maxmemory".into(), "1mb".into());
-            let mut node = crate::NodeSpec::of(Role::Master);
-            node.name = Some("small".into());
-            node.config.insert("maxmemory".into(), "2mb".into());
-            topology.nodes.push(node);
-        });
-        let (small, other) = (&layout.nodes[0], &layout.nodes[1]);
-        assert_eq!((small.name.as_str(), other.name.as_str()), ("small", "n2"));
-        assert!(small.conf.rfind("maxmemory 2mb") > small.conf.rfind("maxmemory 1mb"));
-        assert!(!other.conf.contains("2mb") && other.conf.contains("appendfsync always"));
-        assert!(small.log.ends_with("logs/small.log"));
     }
 
     #[test]

@@ -80,7 +80,6 @@ pub use server::{AvailableServer, Server, offered, servers_dir};
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{
-    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind,
-    TopologyTable, User, json_schema,
+    Persistence, ProvisionerKind, Secret, Topology, TopologyKind, TopologyTable, json_schema,
 };
 pub use toxiproxy::Toxiproxy;

@@ -119,7 +119,6 @@ pub(crate) async fn ask_all(
     within(timeout, "answer", all).await
 }
 
-/// One command on one fresh connection.
 pub(crate) async fn ask(dial: &Dial, args: &[&str], timeout: Duration) -> Result<Value, Failure> {
     let mut values = ask_all(dial, &[args], timeout).await?;
     values.pop().ok_or_else(|| silent("no answer"))

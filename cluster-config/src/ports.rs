@@ -69,7 +69,6 @@ pub(crate) fn reserve(
     ))
 }
 
-/// The first address on which nobody can listen now, and why.
 fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)> {
     addresses.iter().find_map(|address| {
         let error = TcpListener::bind(address).err()?;

@@ -18,7 +18,6 @@ use crate::{Node, Role, TopologyKind, Writer, node_commands};
 /// Connections kept between probes, and the node that took the last write.
 #[derive(Debug)]
 pub(crate) struct Prober {
-    /// The name under which sentinels know the master.
     master_name: String,
     /// What every key that is written begins with.
     prefix: String,
@@ -158,7 +157,6 @@ impl Prober {
         }
     }
 
-    /// Sends over the kept connection to a node.
     async fn send<const N: usize>(
         &self,
         dial: &Dial,
@@ -185,7 +183,6 @@ impl Prober {
     }
 }
 
-/// Asks every data node for ROLE on its real address.
 pub(crate) async fn roles(nodes: &[Node], timeout: Duration) -> BTreeMap<String, Role> {
     let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
     let answers = join_all(data.map(|node| async move {

@@ -86,7 +86,6 @@ pub(crate) trait Runner: Debug + Send + Sync {
     /// How the server of a node ended, by itself or by a signal; `None` while it runs, and before it was started.
     fn ended(&self, node: &str) -> Option<String>;
 
-    /// The process number of a running server.
     fn pid(&self, node: &str) -> Option<u32>;
 
     /// The state letter of `/proc/<pid>/stat` of a running server.
@@ -95,15 +94,7 @@ pub(crate) trait Runner: Debug + Send + Sync {
     /// Sends SIGSTOP or SIGCONT; returns when it was sent.
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError>;
 
-    /// Sends SIGKILL; returns when it was sent.
     async fn kill(&self, node: &str) -> Result<(), ClusterError>;
-
-    /// Takes a server off its network, or puts it back: only where it has a network of its own.
-    async fn plug(&self, node: &str, _in_again: bool) -> Result<(), ClusterError> {
-        Err(failed!(
-            "{node} has no network of its own that it could be taken off; only containers with published ports have, one by one"
-        ))
-    }
 
     /// Ends every server and waits until all are gone. Afterwards nothing can be started any more.
     fn end(&self) -> Result<(), ClusterError>;

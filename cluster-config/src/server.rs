@@ -138,7 +138,6 @@ pub(crate) fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
     numbers.then_some((flavour, version))
 }
 
-/// The newest binary on this machine whose version begins as asked for.
 fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, ClusterError> {
     let seen = all();
     let fits = |found: &&Server| {
@@ -248,7 +247,6 @@ fn origin(server: &Server) -> String {
     noted().map_or("this machine".to_owned(), |note| note.trim().to_owned())
 }
 
-/// Programs that are servers by their names.
 fn candidates() -> BTreeSet<PathBuf> {
     let begins = |entry: &DirEntry, with: [&str; 2]| {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cluster_config::{Links, Role, Secret, Server, Topology, TopologyKind, User, running};
+use cluster_config::{Links, Role, Server, Topology, TopologyKind, running};
 use support::{Lab, eventually, lab, masters};
 
 fn guarded(kind: TopologyKind) -> Topology {
@@ -96,22 +96,6 @@ async fn a_failover_happens_under_tls_and_passwords_through_proxies_too() {
     }
 }
 
-#[tokio::test]
-async fn users_of_the_file_may_do_what_their_rules_say() {
-    let mut topology = Topology::of(TopologyKind::Single);
-    topology.users.push(User {
-        name: "app".into(),
-        password: Some(Secret::new("sesame")),
-        rules: "~orders:* +get +set".into(),
-    });
-    let lab = lab(&topology, Links::Direct).await;
-    let app = Some(("app", "sesame"));
-    assert_eq!(cli(&lab, 0, app, &["SET", "orders:1", "x"]), "OK");
-    assert!(cli(&lab, 0, app, &["SET", "other", "x"]).contains("NOPERM"));
-    assert!(cli(&lab, 0, app, &["FLUSHALL"]).contains("NOPERM"));
-    assert!(cli(&lab, 0, Some(("app", "wrong")), &["PING"]).contains("WRONGPASS"));
-}
-
 /// Everything that somebody else could read: files that are open to all, and what is listed.
 fn open_files(dir: &Path, found: &mut Vec<String>) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -167,10 +151,8 @@ async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
 }
 
 #[tokio::test]
-async fn persistence_and_special_nodes_are_what_the_servers_run_with() {
-    let text = "[topology]\nkind = \"sentinel\"\npersistence = \"aof-always\"\nmin-replicas-to-write = 1\n\
-                [[topology.nodes]]\nrole = \"replica\"\nname = \"far\"\nconfig = { replica-priority = 7 }\n\
-                [[topology.nodes]]\nrole = \"replica\"\n";
+async fn persistence_is_what_the_servers_run_with() {
+    let text = "[topology]\nkind = \"sentinel\"\npersistence = \"aof-always\"\nmin-replicas-to-write = 1\n";
     let lab = lab(&Topology::parse("x.toml", text).unwrap(), Links::Direct).await;
     let config =
         async |node: &str, key: &str| lab.command(node, &["CONFIG", "GET", key]).await.unwrap();
@@ -179,13 +161,4 @@ async fn persistence_and_special_nodes_are_what_the_servers_run_with() {
         config("n1", "min-replicas-to-write").await,
         "min-replicas-to-write\n1"
     );
-    assert_eq!(
-        config("far", "replica-priority").await,
-        "replica-priority\n7"
-    );
-    assert_eq!(
-        config("n3", "replica-priority").await,
-        "replica-priority\n100"
-    );
-    assert!(lab.dir().join("logs/far.log").is_file());
 }

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    ClusterError, Container, ContainerNetwork, LinkFault, Links, Party, Provisioner,
-    ProvisionerKind, Topology, TopologyKind, UpOptions, down_by_id, running, sweep,
+    ClusterError, Container, LinkFault, Links, Party, Provisioner, ProvisionerKind, Topology,
+    TopologyKind, UpOptions, down_by_id, running, sweep,
 };
 use support::{engine, eventually, scratch};
 
@@ -22,11 +22,10 @@ const DIR: &str = "CONTAINERS_TEST_DIR";
 const KIND: &str = "CONTAINERS_TEST_KIND";
 const DETACH: &str = "CONTAINERS_TEST_DETACH";
 
-fn installed(kind: TopologyKind, network: ContainerNetwork) -> Topology {
+fn installed(kind: TopologyKind) -> Topology {
     let mut topology = Topology::of(kind);
     let server = cluster_config::Server::find("redis").unwrap().path;
     topology.server = server.to_string_lossy().into_owned();
-    topology.container_network = Some(network);
     topology
 }
 
@@ -38,20 +37,12 @@ async fn owner() {
         return;
     };
     let kind: TopologyKind = std::env::var(KIND).unwrap().parse().unwrap();
-    // Both forms: the published one has one container more to lose.
-    let network = match kind {
-        TopologyKind::Sentinel => ContainerNetwork::Published,
-        _ => ContainerNetwork::Host,
-    };
     let options = UpOptions {
         detach: std::env::var_os(DETACH).is_some(),
         ready_timeout: Duration::from_secs(90),
         ..UpOptions::new(PathBuf::from(dir))
     };
-    let deployment = Container
-        .up(&installed(kind, network), &options)
-        .await
-        .unwrap();
+    let deployment = Container.up(&installed(kind), &options).await.unwrap();
     fs::write(deployment.dir().join("up"), deployment.id()).unwrap();
     if options.detach {
         deployment.leave();
@@ -123,7 +114,7 @@ async fn no_container_outlives_an_owner_that_is_killed_at_any_moment() {
             None => {
                 let up = dir.path().join("up");
                 eventually("the owner's containers are up", async || exists(&up).await).await;
-                assert_eq!(containers_of(pid).await.len(), 7);
+                assert_eq!(containers_of(pid).await.len(), 6);
             }
         }
         owner.kill();
@@ -176,10 +167,7 @@ async fn links_between_containers_are_cut_and_healed_as_those_of_processes() {
         ..UpOptions::new(dir.path())
     };
     let lab = Container
-        .up(
-            &installed(TopologyKind::Sentinel, ContainerNetwork::Host),
-            &options,
-        )
+        .up(&installed(TopologyKind::Sentinel), &options)
         .await
         .unwrap();
     let node = |name: &str| Party::Node(name.to_owned());
@@ -203,69 +191,12 @@ async fn links_between_containers_are_cut_and_healed_as_those_of_processes() {
 }
 
 #[tokio::test]
-async fn a_container_off_its_network_lives_on_and_comes_back_at_its_port() {
-    if !engine::answers("containers a_container_off_its_network").await {
-        return;
-    }
-    let dir = scratch();
-    let mut options = UpOptions::new(dir.path());
-    options.ready_timeout = Duration::from_secs(90);
-    let mut topology = installed(TopologyKind::Masters, ContainerNetwork::Published);
-    topology.masters = 3;
-    let lab = Container.up(&topology, &options).await.unwrap();
-    lab.command("n1", &["SET", "k", "v"]).await.unwrap();
-    let pid = lab.pid("n1");
-    lab.unplug("n1").await.unwrap();
-    eventually("n1 is out of reach", async || {
-        lab.command("n1", &["PING"]).await.is_err()
-    })
-    .await;
-    assert_eq!(lab.pid("n1"), pid);
-    assert_eq!(lab.command("n2", &["PING"]).await.unwrap(), "PONG");
-    lab.plug_in("n1").await.unwrap();
-    eventually("n1 is back, and has lost nothing", async || {
-        lab.command("n1", &["GET", "k"])
-            .await
-            .is_ok_and(|value| value == "v")
-    })
-    .await;
-    let ports: Vec<u16> = lab.nodes().iter().map(|node| node.address.port()).collect();
-    assert_eq!(engine::listens_beyond_loopback(&ports), [""; 0]);
-    lab.down().await.unwrap();
-}
-
-#[tokio::test]
-async fn proxied_links_are_refused_where_no_link_passes_this_machine() {
-    if !engine::answers("containers proxied_links_are_refused").await {
-        return;
-    }
-    let dir = scratch();
-    let options = UpOptions {
-        links: Links::Proxied,
-        ..UpOptions::new(dir.path())
-    };
-    let refused = Container
-        .up(
-            &installed(TopologyKind::Single, ContainerNetwork::Published),
-            &options,
-        )
-        .await
-        .unwrap_err();
-    assert!(
-        refused
-            .to_string()
-            .contains("no proxy can be put into them"),
-        "{refused}"
-    );
-}
-
-#[tokio::test]
 async fn an_image_that_nobody_has_is_named_with_the_remedy() {
     if !engine::answers("containers an_image_that_nobody_has").await {
         return;
     }
     let dir = scratch();
-    let mut topology = installed(TopologyKind::Single, ContainerNetwork::Host);
+    let mut topology = installed(TopologyKind::Single);
     // A registry on a port of this machine where nobody listens: refused at once, and nobody else is asked.
     topology.image = Some("127.0.0.1:1/nobody/has-this".to_owned());
     let error = Container

@@ -6,8 +6,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    ClusterError, Data, Links, NodeSpec, Process, ProcessId, Provisioner, Role, Topology,
-    TopologyKind, UpOptions, running,
+    ClusterError, Data, Links, Process, Provisioner, Topology, TopologyKind, UpOptions,
 };
 use support::{PATIENCE, eventually, lab, lab_of, scratch};
 
@@ -157,26 +156,6 @@ async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() 
     assert!(!matches!(error, ClusterError::Missing(_)));
     assert!(dir.path().join("logs/n1.log").exists());
     assert!(!dir.path().join("nodes").exists());
-}
-
-#[tokio::test]
-async fn one_nodes_bad_line_names_that_node_and_takes_the_others_down() {
-    let mut topology = Topology::of(TopologyKind::Sentinel);
-    let mut far = NodeSpec::of(Role::Replica);
-    far.name = Some("far".into());
-    far.config.insert("maxmemory".into(), "plenty".into());
-    topology.nodes.push(far);
-    let message = up_fails(&topology, None).await.to_string();
-    for part in ["far (127.0.0.12:", "logs/far.log", "maxmemory", "remedy: "] {
-        assert!(message.contains(part), "{part} is not in {message}");
-    }
-    let own = ProcessId::own().unwrap();
-    let left = running().unwrap();
-    let left: Vec<_> = left
-        .iter()
-        .filter(|one| one.owner == own && one.nodes[1].name == "far")
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! What every provisioner promises, tried on each: processes of Redis and of Valkey, containers on the host's network, containers behind
-//! published ports; and somebody's own servers, which nobody starts or ends.
+//! What every provisioner promises, tried on each: processes of Redis and of Valkey, containers;
+//! and somebody's own servers, which nobody starts or ends.
 #![cfg(feature = "containers")]
 
 mod support;
@@ -8,9 +8,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use cluster_config::{
-    ClusterError, Container, ContainerNetwork, Data, Deployment, External, ExternalTarget,
-    LinkFault, Links, Party, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions,
-    running,
+    ClusterError, Container, Data, Deployment, External, ExternalTarget, LinkFault, Links, Party,
+    Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running,
 };
 use support::wire::Wire;
 use support::{PATIENCE, engine, eventually, masters, scratch};
@@ -30,11 +29,6 @@ fn topology(name: &str, kind: TopologyKind) -> Topology {
     let server = if name == "valkey" { "valkey" } else { "redis" };
     let installed = Server::find(server).unwrap().path;
     topology.server = installed.to_string_lossy().into_owned();
-    topology.container_network = match name {
-        "host" => Some(ContainerNetwork::Host),
-        "published" => Some(ContainerNetwork::Published),
-        _ => None,
-    };
     topology
 }
 
@@ -199,7 +193,6 @@ macro_rules! contract {
 contract!(process, Needs::Nothing);
 contract!(valkey, Needs::Valkey);
 contract!(host, Needs::Engine);
-contract!(published, Needs::Engine);
 
 /// What a machine may lack.
 enum Needs {
@@ -329,7 +322,6 @@ mod external {
             seen.pause("n1"),
             seen.resume("n1"),
             seen.start("n1", Data::Keep).await,
-            seen.unplug("n1").await,
         ];
         for refusal in refusals {
             let message = refusal.unwrap_err().to_string();

@@ -318,7 +318,6 @@ impl Cluster {
         Some(ClusterError::of(&resource.kind, &error).to_string())
     }
 
-    /// Waits until a run has no pods; gives how many are there after too long.
     async fn until_pods_are_gone(&self, run: &str) -> Option<String> {
         let left = || async { self.pods(run, None).await.map_or(0, |pods| pods.len()) };
         let gone = is_so(GONE_WITHIN, LOOK, || async { left().await == 0 }).await;

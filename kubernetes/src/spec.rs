@@ -162,11 +162,8 @@ fn unserved(topology: &Topology, has_image: bool) -> Option<String> {
         TopologyKind::Cluster if topology.shards < 3 => {
             "redis-cli joins clusters of three shards and more".to_owned()
         }
-        _ if topology.tls || topology.needs_password() => {
+        _ if topology.tls || topology.acl => {
             "servers with TLS or passwords are not rendered".to_owned()
-        }
-        _ if !topology.nodes.is_empty() => {
-            "servers that differ from each other ([[topology.nodes]]) are not rendered".to_owned()
         }
         _ if topology.server.contains('/') && !has_image => format!(
             "`{}` is a path on your machine: give --server-image",

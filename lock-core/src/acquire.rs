@@ -26,7 +26,6 @@ pub(crate) async fn acquire(lock: &Arc<LockInner>, how: &Acquire) -> Result<Guar
     acquire_for(lock, who, how).await
 }
 
-/// Acquires a lock, or permits, for somebody.
 pub(crate) async fn acquire_for(
     lock: &Arc<LockInner>,
     who: HolderIdentity,
@@ -156,7 +155,6 @@ struct Search {
 /// What the last attempt came to.
 #[derive(Debug)]
 enum LastAttempt {
-    /// There was none yet.
     None,
     /// There was none: it stood behind another waiter of this client, which was not polled for so long.
     Behind {

@@ -48,7 +48,6 @@ pub struct Client {
     inner: Arc<ClientCore>,
 }
 
-/// What all locks and holds of a client share.
 pub(crate) struct ClientCore {
     id: String,
     pub(crate) options: ClientOptions,
@@ -94,7 +93,6 @@ impl ClientCore {
         &self.id
     }
 
-    /// Which servers it is a client of.
     pub(crate) fn set(&self) -> &str {
         &self.set
     }
@@ -385,7 +383,6 @@ impl Client {
         self.close().await;
     }
 
-    /// Gives back what guards hold, in the background; whether there was anything.
     fn take_back(&self) -> bool {
         let (holds, permits) = self.inner.guarded.take();
         holds.iter().for_each(release::take_back);
@@ -395,7 +392,6 @@ impl Client {
         !holds.is_empty() || !permits.is_empty()
     }
 
-    /// Ends what runs, and waits for it.
     async fn end(&self) {
         self.inner.watchdog.close();
         self.inner.spent.forget(&self.inner);

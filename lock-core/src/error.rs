@@ -43,7 +43,6 @@ pub struct LockError {
 }
 
 impl LockError {
-    /// An error before anything was sent.
     pub(crate) fn local(
         kind: ErrorKind,
         action: &'static str,

@@ -99,11 +99,9 @@ pub(crate) struct Hold {
     /// The lease that was asked for; of a renewed hold, the one that each renewal sets.
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
-    /// Since when somebody waits for it.
     since: Instant,
     pub(crate) durability: Durability,
     token_life: Option<Duration>,
-    /// For how long it may be held.
     max_hold: Option<Duration>,
     /// An acquire's answer was lost: it may still be on its way, and take the lock after it was given back.
     pub(crate) unsettled: Flag,
@@ -138,11 +136,9 @@ struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// Asked for.
     Asked,
     Held,
     Lost(LostReason),
-    /// Released, or being released.
     Ended,
 }
 
@@ -268,7 +264,6 @@ impl Hold {
         self.state.lock().server_until
     }
 
-    /// Whether anything was sent that could give it.
     pub(crate) fn is_known(&self) -> bool {
         self.server_until() > self.since
     }
@@ -361,7 +356,6 @@ impl Hold {
         valid
     }
 
-    /// Whether its release has begun.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().phase == Phase::Ended
     }

@@ -16,7 +16,6 @@ use crate::topology::{NodeError, RequestPurpose, passes};
 use crate::waiting::gate::{Subscriptions, unheard_pause};
 use crate::waiting::line;
 
-/// Those who wait for latches in one client, by latch.
 pub(crate) type Lines = line::Lines<String, LatchFront>;
 
 /// What the first in the line has, and leaves to the next: one looks for all of them.

@@ -154,7 +154,6 @@ impl ClientRuntime {
         Ok(ClientRuntime { handle, running })
     }
 
-    /// Whether none of its tasks runs any more.
     pub(crate) fn has_ended(&self) -> bool {
         self.running.has_changed().is_err()
     }
@@ -164,7 +163,6 @@ impl ClientRuntime {
         while running.changed().await.is_ok() {}
     }
 
-    /// Whether the caller runs on it.
     pub(crate) fn is_current(&self) -> bool {
         Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
     }

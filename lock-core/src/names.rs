@@ -46,7 +46,6 @@ impl Names {
         Ok(Names { others, ..first })
     }
 
-    /// It, and those that are held with it.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Names> {
         std::iter::once(self).chain(&self.others)
     }

@@ -19,7 +19,6 @@ pub(crate) struct PendingReleases {
     ended: Notify,
 }
 
-/// One that is under way, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     returns: Arc<PendingReleases>,

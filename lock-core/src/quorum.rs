@@ -28,7 +28,6 @@ type Routes = Arc<[Arc<Route>]>;
 type Answers<T> =
     FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
 
-/// How many of `n` masters decide.
 pub(crate) fn majority(n: usize) -> usize {
     n / 2 + 1
 }

@@ -23,7 +23,6 @@ const ACTION: &str = "release";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseReason {
-    /// A hold that was granted.
     Release,
     /// An acquire that may have been granted.
     Undo,
@@ -43,7 +42,6 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Nothing open yet.
     pub(crate) fn new(hold: &Arc<Hold>, giving: ReleaseReason) -> Self {
         Open {
             hold: Arc::clone(hold),

@@ -41,7 +41,6 @@ pub(crate) struct RenewalQueue<H> {
 struct Holds<H> {
     due: BTreeMap<Due, Arc<H>>,
     last_number: u64,
-    /// The task looks then, if nobody wakes it before.
     looks_at: Option<Instant>,
     closed: bool,
 }

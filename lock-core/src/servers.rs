@@ -16,7 +16,6 @@ use crate::topology::{
     NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
 };
 
-/// Who decides over a lock.
 #[derive(Clone)]
 pub(crate) enum Servers {
     /// One server, sentinel group or cluster.
@@ -60,7 +59,6 @@ pub(crate) enum ExtendOutcome {
 }
 
 impl Servers {
-    /// Whether a majority of several decides.
     pub(crate) fn is_majority(&self) -> bool {
         matches!(self, Servers::Majority(_))
     }
@@ -124,7 +122,6 @@ impl Servers {
         }
     }
 
-    /// Whether anybody holds the lock.
     pub(crate) async fn is_locked(
         &self,
         lock: &LockInner,
@@ -166,7 +163,6 @@ impl Servers {
         }
     }
 
-    /// Takes the lock away from its holder.
     pub(crate) async fn force_release(
         &self,
         lock: &LockInner,
@@ -201,7 +197,6 @@ fn thin(sent: &ServerReply) -> Option<(u32, u32)> {
     sent.acked.filter(|(acked, demanded)| acked < demanded)
 }
 
-/// One attempt to acquire at one server set.
 pub(crate) async fn acquire_at(
     route: &Route,
     hold: &Hold,
@@ -270,7 +265,6 @@ fn granted(sent: &ServerReply, token: Option<u64>) -> AttemptAnswer {
     }
 }
 
-/// Extends a hold at one server set.
 pub(crate) async fn extend_at(
     route: &Route,
     hold: &Hold,
@@ -425,7 +419,6 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
     }
 }
 
-/// Who holds the lock at one server set.
 pub(crate) async fn holder_at(
     route: &Route,
     form: &dyn Form,

@@ -13,7 +13,6 @@ use crate::{ClientOptions, PubSub, parameters::Parameters};
 
 /// The port of a Redis server, where a URL names none.
 const SERVER_PORT: u16 = 6379;
-/// The port of a sentinel, where a URL names none.
 const SENTINEL_PORT: u16 = 26379;
 /// What every message about a bad scheme offers instead.
 const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
@@ -78,7 +77,6 @@ impl Endpoint {
     }
 }
 
-/// All of them, with commas between.
 pub(crate) fn addresses(endpoints: &[Endpoint]) -> String {
     let each: Vec<_> = endpoints.iter().map(Endpoint::to_string).collect();
     each.join(",")
@@ -357,7 +355,6 @@ fn read(url: &str) -> Result<Target, Fault> {
     })
 }
 
-/// Whether its servers have databases by number.
 fn has_databases(shape: TopologyKind) -> bool {
     matches!(shape, TopologyKind::Single | TopologyKind::Sentinel)
 }
@@ -386,7 +383,6 @@ fn checked(target: Target) -> Result<Target, Fault> {
     }
 }
 
-/// Splits `?name=value&…` off.
 fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), Fault> {
     let (rest, parameters) = match rest.split_once('?') {
         None => (rest, Parameters::default()),
@@ -596,7 +592,6 @@ pub(crate) fn decode(text: &str, what: &'static str) -> Result<String, Fault> {
     }
 }
 
-/// Percent-encodes what would not survive a URL.
 pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
     const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')

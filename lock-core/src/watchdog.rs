@@ -96,7 +96,6 @@ async fn run(queue: Arc<RenewalQueue<Hold>>) {
     }
 }
 
-/// Puts together what one request can renew.
 fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
     let mut batches = Vec::new();
     let mut open: HashMap<Together, Vec<Arc<Hold>>> = HashMap::new();

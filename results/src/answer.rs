@@ -12,7 +12,6 @@ use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
 
-/// So many are named; of the others the number is said.
 const NAMED: usize = 3;
 
 /// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order, the worst last.
@@ -22,13 +21,10 @@ pub(crate) enum ExclusionOutcome {
     Kept,
     /// The lock kept its contract, yet callers acted at once or wrote late.
     Outlived,
-    /// Too little is known.
     Unknown,
-    /// Two had the lock at once.
     Lost,
 }
 
-/// How a part of the answer is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Lost,
@@ -86,7 +82,6 @@ impl ScenarioResult {
         }
     }
 
-    /// How what became of its lock is to be taken.
     pub(crate) fn answer_tone(&self) -> Tone {
         match self.standing() {
             ExclusionOutcome::Lost => Tone::Lost,

@@ -38,7 +38,6 @@ impl Unit {
     }
 }
 
-/// A figure of a `T`: a row, a scenario or a level of a sweep.
 #[derive(Debug)]
 pub(crate) struct Figure<T: 'static> {
     /// Its name in CSV and comparisons, as in `run.json`.
@@ -154,7 +153,6 @@ fn renewal(row: &BenchRow) -> Option<&Renewal> {
 macro_rules! latencies {
     ($($name:ident $word:literal |$row:ident| $of:expr;)*) => {
         $(pub(crate) const $name: Latency = Latency { name: $word, of: |$row| $of };)*
-        /// All latencies, for `p50(…)` and its sisters.
         pub(crate) static LATENCIES: &[Latency] = &[$($name),*];
     };
 }
@@ -355,7 +353,6 @@ pub(crate) static COMPARED: [Figure<BenchRow>; 8] = [
     CLIENT_CPU,
 ];
 
-/// A table: figures that belong together.
 pub(crate) struct Group {
     pub(crate) title: &'static str,
     pub(crate) note: &'static str,

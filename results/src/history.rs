@@ -358,7 +358,6 @@ impl HistoryError {
         }
     }
 
-    /// A line without a field that it must have.
     fn missing(name: &str) -> Self {
         Self::new(format!("no `{name}`"), format!("a line with `{name}`"))
     }

@@ -234,7 +234,6 @@ impl Sweep<'_> {
         u64::from(self.holds[index].weight)
     }
 
-    /// How many lasting holds conflict with a new one, and the one of them that lasts longest.
     fn conflicts(&self, hold: &Hold) -> (u64, Option<(u64, usize)>) {
         let mut pairs = 0;
         let mut longest: Option<(u64, usize)> = None;

@@ -66,7 +66,6 @@ impl FixedChoices {
     }
 }
 
-/// What is special about a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     Usual,
@@ -216,7 +215,6 @@ fn owners(seed: u64) -> Owners {
     }
 }
 
-/// The kind that a subject has first; a plain lock where it is not known.
 fn first_kind(subject: &str) -> String {
     let found = subjects::find(subject).ok();
     let kinds = found.map(|subject| subject.kinds()).unwrap_or_default();

@@ -25,7 +25,6 @@ pub(crate) struct Limit {
 pub(crate) struct CopyOutcome {
     /// What it said; if it did not end well, how it ended.
     pub(crate) said: Result<Vec<u8>, String>,
-    /// How much of a processor's time it took.
     pub(crate) processor: Duration,
 }
 
@@ -162,7 +161,6 @@ impl Limit {
     }
 }
 
-/// How much of a processor's time was used.
 pub(crate) fn processor(usage: &libc::rusage) -> Duration {
     let time =
         |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1_000);

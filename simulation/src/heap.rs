@@ -36,7 +36,6 @@ thread_local! {
     };
 }
 
-/// What the thread that runs has left of the area.
 struct ThreadHeap {
     /// Nothing from here on was ever taken.
     next: Cell<usize>,
@@ -127,7 +126,6 @@ impl ThreadHeap {
         Some(std::ptr::with_exposed_provenance_mut(at))
     }
 
-    /// Keeps a block of the area for the next that asks for its size.
     fn keep(&self, block: *mut u8, layout: Layout) {
         let free = &self.free[class(layout).1];
         // SAFETY: it is of the area, nobody else has it any more, and none is smaller than this.

@@ -15,7 +15,6 @@ pub(crate) struct Host {
     pub(crate) server: Server,
     pub(crate) runs: bool,
     pub(crate) is_stopped: bool,
-    /// The connections that the server opened itself.
     pub(crate) links: BTreeMap<LinkId, u64>,
     connections: BTreeMap<ConnectionId, u64>,
     skew: Skew,
@@ -41,7 +40,6 @@ impl Host {
         self.tick_at = None;
     }
 
-    /// What its wall clock shows at a moment of the run.
     pub(crate) fn wall(&self, now: Duration) -> Duration {
         self.skew.wall(now)
     }
@@ -52,7 +50,6 @@ impl Host {
         id
     }
 
-    /// Whether its process runs and is not stopped.
     pub(crate) fn is_live(&self) -> bool {
         self.runs && !self.is_stopped
     }
@@ -71,7 +68,6 @@ impl Host {
         }
     }
 
-    /// What is ready for each connection, and which ones the server has ended.
     pub(crate) fn ready(&mut self) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
         let (mut ready, mut ended) = (Vec::new(), Vec::new());
         if self.is_live() {
@@ -90,7 +86,6 @@ impl Host {
         (ready, ended)
     }
 
-    /// What the server wants to be dialled or hung up.
     pub(crate) fn orders(&mut self) -> Vec<Order> {
         match self.is_live() {
             true => self.server.orders(),

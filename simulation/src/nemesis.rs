@@ -50,7 +50,6 @@ pub(crate) const FAULTS: [&str; 20] = [
     "script-flush",
 ];
 
-/// Whom faults act on, and who is told.
 pub(crate) struct NemesisContext {
     pub(crate) network: Arc<Network>,
     pub(crate) clients: Arc<Clients>,
@@ -64,7 +63,6 @@ pub(crate) struct NemesisContext {
 }
 
 impl NemesisContext {
-    /// Injects a fault when its time has come, and heals it.
     pub(crate) async fn carry_out(self: Arc<Self>, fault: FaultSpec) {
         let mut over = self.over.clone();
         let begins = async {
@@ -421,7 +419,6 @@ fn text(reply: Reply) -> Option<String> {
     }
 }
 
-/// The wrong clock of a fault, or the right one.
 fn skew(fault: &FaultSpec, since: Duration, on: bool) -> Skew {
     let wrong = i64::from(on);
     Skew {

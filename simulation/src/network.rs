@@ -31,7 +31,6 @@ use crate::{
 /// From one party to another, by name.
 pub(crate) type Way = (Arc<str>, Arc<str>);
 
-/// All servers, connections and links.
 pub(crate) struct Network {
     state: Mutex<State>,
     /// Something arrives earlier than was known.
@@ -61,7 +60,6 @@ pub(crate) struct State {
     trace: Option<Vec<String>>,
 }
 
-/// The faults that act on a link now.
 #[derive(Default)]
 struct Link {
     cuts: u32,
@@ -96,7 +94,6 @@ enum Flow {
     Lost,
 }
 
-/// A connection of a client to a server, or of a server to another.
 struct Connection {
     /// From the server, and to it.
     ways: [Way; 2],
@@ -142,7 +139,6 @@ enum Event {
     Ended(u64, Phase),
     /// What comes behind it is harmed.
     Turned(u64, Flow),
-    /// A server's own timer.
     Tick(String),
 }
 
@@ -197,7 +193,6 @@ impl Network {
         }
     }
 
-    /// Does something to the servers or the links, and sees to what comes of it.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         state.now = state.began.elapsed();
@@ -226,17 +221,14 @@ impl State {
         self.trace = Some(Vec::new());
     }
 
-    /// What they have said since, a line each.
     pub(crate) fn take_trace(&mut self) -> Vec<String> {
         self.trace.take().unwrap_or_default()
     }
 
-    /// Since the run began.
     pub(crate) fn now(&self) -> Duration {
         self.now
     }
 
-    /// Hands over all that has arrived by now.
     fn step(&mut self) {
         let now = self.now();
         while let Some(entry) = self.queue.first_entry() {
@@ -542,7 +534,6 @@ impl State {
         }
     }
 
-    /// Does what a server wants of its machine.
     fn follow(&mut self, name: &str, order: Order) {
         match order {
             Order::Dial { link, to } => {
@@ -629,7 +620,6 @@ impl State {
         host.is_some_and(|host| host.is_stopped)
     }
 
-    /// Stops the process of a server, as SIGSTOP does.
     pub(crate) fn stop(&mut self, name: &str) -> bool {
         let host = self.hosts.get_mut(name).filter(|host| host.runs);
         host.map(|host| host.is_stopped = true).is_some()
@@ -737,7 +727,6 @@ impl State {
         self.links.get(way).map_or(0, |link| link.held.len())
     }
 
-    /// Begins or ends to refuse new connections.
     pub(crate) fn refuse(&mut self, way: &Way, on: bool) {
         let link = self.links.entry(way.clone()).or_default();
         match on {

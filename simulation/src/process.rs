@@ -20,7 +20,6 @@ thread_local! {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Its name in the history, `c1`.
     pub(crate) name: String,
     own: Weak<Process>,
     tasks: Mutex<Tasks>,
@@ -66,7 +65,6 @@ impl Process {
         })
     }
 
-    /// Sets its wall clock wrong, or right.
     pub(crate) fn set_clock(&self, skew: Skew) {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = skew;
     }
@@ -76,7 +74,6 @@ impl Process {
         process.map_or(Duration::ZERO, |process| process.tasks().stood_still)
     }
 
-    /// From now on none of its tasks runs.
     pub(crate) fn stop(&self) {
         let mut tasks = self.tasks();
         if tasks.turn == TaskState::Go {

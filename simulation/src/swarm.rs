@@ -226,7 +226,6 @@ fn run_apart(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
     finish(run)
 }
 
-/// How much of a processor's time this process has taken itself.
 fn own_processor() -> Duration {
     let mut usage = MaybeUninit::uninit();
     // SAFETY: there is room for the answer, which is complete.

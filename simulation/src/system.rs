@@ -24,7 +24,6 @@ use crate::process::Process;
 /// What wall clocks show when a simulation begins: 2026-01-01.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// How wrong a wall clock is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Skew {
     pub(crate) jump_ns: i64,
@@ -33,7 +32,6 @@ pub(crate) struct Skew {
 }
 
 impl Skew {
-    /// What the clock shows at a moment of the run.
     pub(crate) fn wall(self, now: Duration) -> Duration {
         let since = now.saturating_sub(self.since).as_nanos();
         let since = i128::try_from(since).unwrap_or(i128::MAX);

@@ -7,7 +7,6 @@ use crate::Findings;
 /// Above this a file is probably two; advice, never a failure, since lists and tests may be long.
 const LINES_ADVISED: usize = 600;
 
-/// Every source file below our crates, sorted.
 pub(crate) fn sources(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let crates = entries.map(|entry| entry.path());

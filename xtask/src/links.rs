@@ -56,7 +56,6 @@ fn includes(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(|rest| rest.split([':', '}']).next())
 }
 
-/// Why a link leads nowhere, if it does.
 fn broken(link: &str, page: &Path, dir: &Path, in_book: bool) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

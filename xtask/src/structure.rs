@@ -121,7 +121,6 @@ fn modules(root: &Path, name: &str) -> Modules {
     files.map(read).collect()
 }
 
-/// Types and modules whose whole name is a vague word.
 fn vague_names(modules: &Modules) -> Vec<String> {
     let is_vague = |name: &str| VAGUE.split_whitespace().any(|word| word == name);
     let mut names = Vec::new();

@@ -19,11 +19,9 @@ use crate::report;
 /// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an error.
 const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
-/// A program of tests, or the tests in the documentation.
 struct Suite {
     title: String,
     command: Command,
-    /// How to run it again by `cargo test`.
     again: String,
 }
 
@@ -153,7 +151,6 @@ fn cargo() -> Command {
     cargo
 }
 
-/// How to run it, if it is a program of tests.
 fn suite(artifact: &Artifact) -> anyhow::Result<Option<Suite>> {
     let Some(program) = artifact
         .executable

@@ -79,14 +79,9 @@ impl Arm {
         format!("{subject}, {workload}, {} tasks", self.tasks)
     }
 
-    pub(super) fn asks(&self, plan: &BenchPlan) -> CycleShape {
-        self.workload.asks.with(&plan.asks)
-    }
-
-    /// How many lock names a round needs.
     pub(super) fn locks(&self, plan: &BenchPlan) -> u32 {
         let locks = self.workload.locks(self.tasks, plan.locks);
-        locks.max(self.asks(plan).fewest_locks())
+        locks.max(self.workload.asks.fewest_locks())
     }
 
     /// Those of them that tasks of this generator take.
@@ -107,7 +102,7 @@ impl Arm {
             "" => kinds.first().map_or("", String::as_str),
             kind => kind,
         };
-        self.asks(plan) != CycleShape::One || !is_shared(kind)
+        self.workload.asks != CycleShape::One || !is_shared(kind)
     }
 
     /// Whether tasks of several generators take the same locks: none of them sees all holds.
@@ -115,14 +110,8 @@ impl Arm {
         plan.generators > 1 && self.workload.spread != Spread::Own
     }
 
-    /// Time between a grant and its release.
     pub(super) fn hold(&self, plan: &BenchPlan) -> Duration {
         plan.hold.unwrap_or(self.workload.hold)
-    }
-
-    /// Time between a release and the next acquire.
-    pub(super) fn think(&self, plan: &BenchPlan) -> Duration {
-        plan.think.unwrap_or(self.workload.think)
     }
 
     pub(super) fn lease(&self, plan: &BenchPlan) -> Option<Duration> {
@@ -160,7 +149,7 @@ impl Arm {
         (number, round): (usize, &Round),
     ) -> Option<String> {
         let overlap = round.judge.overlap.filter(|_| self.judged(plan))?;
-        let too_many = match self.asks(plan).permits() {
+        let too_many = match self.workload.asks.permits() {
             Some(permits) => format!("more than {permits} permits of"),
             None => "two holds of".to_owned(),
         };
@@ -195,7 +184,6 @@ pub(super) enum RoundEnd {
     CutShort(String),
 }
 
-/// One round with fresh connections and fresh names.
 pub(super) async fn run_round(
     plan: &BenchPlan,
     arm: &Arm,
@@ -204,7 +192,7 @@ pub(super) async fn run_round(
     servers: Option<&ServerWatch>,
     hooks: &Hooks,
 ) -> Result<RoundEnd, SubjectError> {
-    let asks = arm.asks(plan);
+    let asks = arm.workload.asks;
     let count = arm.locks(plan);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
     let locks: Vec<String> = (0..count)
@@ -212,7 +200,7 @@ pub(super) async fn run_round(
         .collect();
     let mut clients = connect(plan, arm, round).await?;
     let kind = kind_of(&plan.kind, arm.subject.as_ref(), arm.workload.name)?;
-    let (hold, think) = (arm.hold(plan), arm.think(plan));
+    let (hold, think) = (arm.hold(plan), arm.workload.think);
     let round_plan = round::Plan {
         load: Load {
             workload: arm.workload,

@@ -30,7 +30,6 @@ pub enum PartsError {
 /// Which round of which arm: the round, the group, the arm.
 type Key = (usize, usize, usize);
 
-/// The first line: what was measured, and by whom.
 #[derive(Serialize, Deserialize)]
 struct Head {
     share: GeneratorShare,
@@ -218,7 +217,6 @@ fn add(plan: &BenchPlan, group: &Group, makers: &[u32], outcome: &mut BenchOutco
     }
 }
 
-/// The arms of a plan, without a round.
 fn empty(plan: &BenchPlan) -> Result<Vec<Group>, PartsError> {
     let measured = plan.placed(subjects_of(plan)?);
     Ok(groups(plan, &measured, &workloads_of(plan)?))

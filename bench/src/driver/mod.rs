@@ -27,7 +27,7 @@ use crate::{
     stats,
     subject::{Subject, SubjectError},
     subjects,
-    workload::{self, LeaseOf, Pace, Workload, WorkloadOverrides},
+    workload::{self, LeaseOf, Pace, Workload},
 };
 use arm::{Arm, RoundEnd, WholeRound, run_round};
 pub use merged::{PartsError, Source, merged};
@@ -71,8 +71,6 @@ pub struct BenchPlan {
     pub share: GeneratorShare,
     /// Lock names, where the workload has several; `None`: as many as tasks.
     pub locks: Option<u32>,
-    /// Writers, locks at once, permits, where the workload has them.
-    pub asks: WorkloadOverrides,
     /// Clients that share the tasks, each with its own identity and connections.
     pub clients: u32,
     /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
@@ -90,8 +88,6 @@ pub struct BenchPlan {
     pub wait: Duration,
     /// Hold time; `None`: the workload's.
     pub hold: Option<Duration>,
-    /// Think time; `None`: the workload's.
-    pub think: Option<Duration>,
     /// Open loop; `None`: closed.
     pub pace: Option<Pace>,
     /// `none`, `wait:K`, `wait:all`.
@@ -161,7 +157,6 @@ impl BenchPlan {
             generators: 1,
             share: GeneratorShare::WHOLE,
             locks: None,
-            asks: WorkloadOverrides::default(),
             clients: 1,
             client_processes: false,
             own_loop: false,
@@ -170,7 +165,6 @@ impl BenchPlan {
             lease: Leasing::Usual,
             wait: Duration::from_secs(10),
             hold: None,
-            think: None,
             pace: None,
             durability: "none".into(),
             added_rtt: None,
@@ -504,7 +498,7 @@ fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
         measure: plan.duration,
         lease: arm.lease(plan),
         hold: arm.hold(plan),
-        think: arm.think(plan),
+        think: arm.workload.think,
         prefix: format!("{}load:", plan.key_prefix),
     }
 }
@@ -649,7 +643,6 @@ fn check(
             kind_of(&plan.kind, subject.as_ref(), workload.name)?;
         }
     }
-    let asks = &plan.asks;
     if plan.generators > 1 {
         if let Some(fewest) = plan.tasks.iter().find(|tasks| **tasks < plan.generators) {
             bail!(
@@ -671,13 +664,6 @@ fn check(
         "generators that share a load make all rounds, and themselves: without a precision and without a driver's own loop"
     } else if plan.precision.is_some_and(|precision| precision <= 0.0) {
         "a precision must be above 0"
-    } else if asks
-        .writes
-        .is_some_and(|share| !(0.0..=1.0).contains(&share))
-    {
-        "the share of writers must be 0 to 1"
-    } else if asks.together == Some(0) || asks.permits == Some(0) {
-        "locks at once and permits count from 1"
     } else if subjects.is_empty() {
         "no subject"
     } else if plan.tasks.is_empty() || plan.tasks.contains(&0) {

@@ -149,7 +149,7 @@ fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
             && arm.passed.grants > 0
             && !plan.own_loop
             && !arm.is_shared_out(plan))
-        .then(|| passing(plan, arm)),
+        .then(|| passing(arm)),
         renewal: (arm.workload.lease == LeaseOf::Renewed).then(|| renewal(plan, arm, locks)),
         recovery_ns: some(&samples[LoadTiming::Recovery]),
         recovery_late_ns: some(&samples[LoadTiming::RecoveryLate]),
@@ -184,14 +184,14 @@ fn ns(duration: std::time::Duration) -> u64 {
 fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
     LoadShape {
         mode: plan.pace.map_or("closed", |_| "open").into(),
-        arrivals: plan.pace.map(|pace| pace.arrivals.name().to_owned()),
+        arrivals: plan.pace.map(|_| "constant".to_owned()),
         rate_per_s: plan
             .pace
             .map(|pace| pace.rate_per_s / f64::from(plan.share.of)),
         kind: arm.kind(plan),
         hold_ns: ns(arm.hold(plan)),
-        think_ns: ns(arm.think(plan)),
-        asks: arm.asks(plan).words(),
+        think_ns: ns(arm.workload.think),
+        asks: arm.workload.asks.words(),
         lease_ns: arm.lease(plan).map(ns),
         durability: arm.place.durability.clone(),
         added_rtt_ns: plan.added_rtt.map(ns),
@@ -242,7 +242,7 @@ fn not_kept(pacing: &Pacing, response: &Quantiles, tasks: u32) -> Vec<String> {
     why
 }
 
-fn passing(plan: &BenchPlan, arm: &Arm) -> HandoffMeasures {
+fn passing(arm: &Arm) -> HandoffMeasures {
     let passed = &arm.passed;
     let seconds: f64 = arm.sum(Round::seconds);
     let commands: Option<f64> = arm.sum(|r| r.spent.commands);
@@ -267,7 +267,7 @@ fn passing(plan: &BenchPlan, arm: &Arm) -> HandoffMeasures {
         idle: match arm.workload.spread {
             Spread::One => {
                 // Of permits each is idle by itself.
-                let permits = arm.asks(plan).permits().map_or(1.0, f64::from);
+                let permits = arm.workload.asks.permits().map_or(1.0, f64::from);
                 passed.idle_ns as f64 / 1e9 / seconds / permits
             }
             _ => 0.0,

@@ -40,7 +40,6 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 const ANSWER_SLACK: Duration = Duration::from_secs(15);
 /// How long beyond its window a driver's own loop may take: its tasks finish first.
 const LOAD_SLACK: Duration = Duration::from_secs(30);
-/// How long an orderly end may take.
 const BYE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a pending request asked for: it decides which endings are allowed.
@@ -68,7 +67,6 @@ pub(super) struct Answer {
     pub(super) body: Value,
 }
 
-/// A request without its reply.
 pub(super) struct Pending {
     pub(super) op: Op,
     pub(super) answer: oneshot::Sender<Result<Answer, String>>,
@@ -119,7 +117,6 @@ impl DriverConnection {
         }
     }
 
-    /// Releases a grant that nobody waits for.
     pub(super) fn give_back(&self, grant: &str) {
         let _ = self.ask(Op::Release, Request::about("release", grant));
     }
@@ -194,7 +191,6 @@ struct SentRequest {
 
 struct ExecClient {
     shared: Arc<DriverConnection>,
-    /// It serves one of our own subjects, whose counts are believed.
     ours: bool,
     hello: HelloReply,
     processes: Processes,

@@ -12,14 +12,11 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct CycleRequest {
-    /// The lock, by its place in the load's list.
     pub(crate) lock: u32,
-    /// Locks taken together with it.
     pub(crate) others: Vec<u32>,
     pub(crate) kind: Arc<str>,
     pub(crate) permits: Option<u32>,
     pub(crate) keep: Duration,
-    /// Whether it is entered once more inside.
     pub(crate) again: bool,
     /// When its caller gives up, counted from the call; what is granted until then is given back at that moment.
     pub(crate) cancel: Option<Duration>,

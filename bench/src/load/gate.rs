@@ -2,7 +2,6 @@
 
 use tokio::sync::watch;
 
-/// A client that can be stopped, and can die.
 pub(crate) struct Gate {
     paused: watch::Sender<bool>,
     dead: watch::Sender<bool>,
@@ -16,7 +15,6 @@ impl Gate {
         }
     }
 
-    /// Closes or opens the gate.
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.send_replace(paused);
     }
@@ -29,7 +27,6 @@ impl Gate {
         *self.dead.borrow()
     }
 
-    /// Returns when the client is dead.
     pub(crate) async fn died(&self) {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }

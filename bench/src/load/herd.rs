@@ -7,7 +7,6 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Members wait here for each other.
 pub(crate) struct Herd {
     gathering: Mutex<Gathering>,
     waves: watch::Sender<u64>,
@@ -20,10 +19,8 @@ struct Gathering {
     arrived: u32,
 }
 
-/// A member; when it is dropped the others wait for it no more.
 pub(crate) struct Member<'a>(&'a Herd);
 
-/// An arrival that counts until the wave has begun.
 struct Arrival<'a> {
     herd: &'a Herd,
     wave: u64,

@@ -40,7 +40,6 @@ impl Keys {
         }
     }
 
-    /// The lock of the `cycle`-th cycle of a task of this generator.
     pub(crate) fn next(&self, task: u32, cycle: u64, random: &mut ChaCha8Rng) -> u32 {
         match self.spread {
             Spread::Own => {

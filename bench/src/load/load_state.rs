@@ -18,7 +18,6 @@ use crate::workload::{Rhythm, arrivals::Schedule};
 
 /// Cycles of an open loop that are due and that nobody has taken yet.
 pub(crate) struct Ticks {
-    /// One permit per cycle that is due.
     pub(super) due: Semaphore,
     schedule: Mutex<Schedule>,
     pub(super) began: OnceLock<Instant>,
@@ -38,7 +37,6 @@ pub(crate) struct LoadState {
     pub(crate) keys: Keys,
     pub(crate) ticks: Option<Ticks>,
     pub(crate) preparing: AtomicU64,
-    /// Grants so far, for those who wait for the next one's.
     pub(crate) grants: watch::Sender<u64>,
     pub(crate) counts_grants: bool,
     pub(crate) herd: Herd,
@@ -93,7 +91,6 @@ impl LoadState {
         }
     }
 
-    /// Returns when the load is over.
     pub(crate) async fn ended(&self) {
         let mut stopped = self.stopped.subscribe();
         // Fails only without a sender, and the sender is ours.

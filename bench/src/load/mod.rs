@@ -153,21 +153,16 @@ impl Load {
         only_kept.then(|| client.caller(&kinds)).flatten()
     }
 
-    /// When the cycles that begin here are due; `None` in a closed loop. Generators take turns at a constant rate.
+    /// When the cycles that begin here are due; `None` in a closed loop. Generators take turns.
     pub(crate) fn schedule(&self) -> Option<(Duration, Schedule)> {
-        let Pace { rate_per_s, .. } = self.pace?;
+        let Pace { rate_per_s } = self.pace?;
         let GeneratorShare { index, of } = self.share;
         let phase = Duration::try_from_secs_f64(f64::from(index) / rate_per_s).unwrap_or_default();
-        let own = Pace {
-            rate_per_s: rate_per_s / f64::from(of),
-            ..self.pace?
-        };
-        let seed = self.seed.wrapping_add(u64::from(index) << 32);
-        Some((phase, Schedule::new(own, seed)))
+        let rate_per_s = rate_per_s / f64::from(of);
+        Some((phase, Pace { rate_per_s }.schedule()))
     }
 }
 
-/// How tasks connect clients of their own, for the workloads that do.
 pub(crate) struct Connector {
     pub(crate) subject: Arc<dyn Subject>,
     pub(crate) to: ConnectTo,
@@ -245,7 +240,6 @@ pub(crate) trait Sink: Send + Sync + 'static {
     fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;
     fn releases(&self, task: &Task, held: &TaskHold, sent: Instant) -> u64;
     fn released(&self, task: &Task, call: u64, held: &TaskHold, sent: Instant, end: ReleaseEnd);
-    /// A hold is over without a release.
     fn abandoned(&self, task: &Task, held: &TaskHold, at: Instant);
 
     /// Whether it writes down who asked: then a client must know each task by its name.
@@ -267,7 +261,6 @@ pub(crate) trait Sink: Send + Sync + 'static {
     }
     fn ends_work(&self, _task: &Task, _held: &TaskHold, _seen: Vec<i64>) {}
 
-    /// A cycle was due, and the pacer has just said so.
     fn due(&self, _at: Instant) {}
     fn timed(&self, _task: &Task, _what: LoadTiming, _from: Instant, _to: Instant) {}
     /// A client of the task's own could not be connected. How long the task is to keep still.

@@ -29,7 +29,6 @@ pub(crate) struct Task {
     /// `None`: the client is never stopped and never dies.
     gate: Option<Arc<Gate>>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// Its number among the tasks of all clients.
     pub(crate) number: u32,
     name: String,
     /// Whether it may ask again for what it holds, or the history says who asked.
@@ -127,7 +126,6 @@ impl Task {
         }
     }
 
-    /// The pause between two cycles.
     pub(super) async fn think(&mut self) {
         let think = between(&mut self.random, self.shared.load.think);
         self.pause(think).await;

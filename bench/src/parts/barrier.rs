@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use super::GeneratorShare;
 use crate::links::{CommandError, Links, cmd};
 
-/// How often a part says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 const SILENT: Duration = Duration::from_secs(5);
 /// How long the hash outlives the last part.
@@ -124,7 +123,6 @@ impl BarrierState {
         self.fields.get(field)?.parse().ok()
     }
 
-    /// Whether a part has said lately that it lives.
     fn is_alive(&self, index: u32) -> bool {
         let alive = self.number(&format!("alive:{index}"));
         alive.is_some_and(|us| self.server_us.saturating_sub(us) < SILENT.as_micros() as u64)

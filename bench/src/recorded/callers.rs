@@ -8,7 +8,6 @@ use results::open_loop::OpenLoopCall;
 #[derive(Default)]
 pub(super) struct Callers {
     waiting: BTreeSet<u64>,
-    /// When the caller was due whose call it is, by the call's number.
     calls: HashMap<u64, u64>,
     answered: Vec<OpenLoopCall>,
     ended_ns: Option<u64>,

@@ -109,7 +109,6 @@ impl ClientHistory {
         }
     }
 
-    /// Writes down a call: its number.
     fn call(&self, call: Call) -> u64 {
         let id = self.record.next_id.fetch_add(1, Ordering::Relaxed);
         self.record.sink.record(Entry::Call { id, call });

@@ -33,14 +33,12 @@ pub struct LoadRun {
     record: Arc<Record>,
 }
 
-/// What all clients of a load write to.
 struct Record {
     shared: Arc<LoadState>,
     sink: Arc<dyn Sink>,
     resources: resource::Resources,
     next_id: AtomicU64,
     grants: watch::Sender<u64>,
-    /// The callers that were due in an open loop.
     callers: Mutex<callers::Callers>,
     /// The first task's number of each client: one that comes back has its numbers again.
     numbers: Mutex<Vec<(String, u32)>>,

@@ -14,7 +14,6 @@ pub(super) struct Resources {
     registers: Mutex<HashMap<String, AcceptedToken>>,
 }
 
-/// The highest token that a register has taken, and from which hold.
 #[derive(Debug)]
 struct AcceptedToken {
     token: u64,
@@ -22,7 +21,6 @@ struct AcceptedToken {
 }
 
 impl Resources {
-    /// The counter as a holder reads it when it begins.
     pub(super) fn read(&self, lock: &str) -> i64 {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.get(lock).copied().unwrap_or(0)

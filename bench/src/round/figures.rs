@@ -106,7 +106,6 @@ impl Figures {
         (self.from_ns.load(Relaxed), self.to_ns.load(Relaxed))
     }
 
-    /// Says which moments count.
     pub(super) fn set_window(&self, from_ns: u64, to_ns: u64) {
         self.to_ns.store(to_ns, SeqCst);
         self.from_ns.store(from_ns, SeqCst);
@@ -117,7 +116,6 @@ impl Figures {
         from <= t_ns && t_ns < to
     }
 
-    /// The part of a call that lies in the window.
     pub(super) fn inside(&self, from_ns: u64, to_ns: u64) -> u64 {
         let (from, to) = self.window();
         to_ns.min(to).saturating_sub(from_ns.max(from))

@@ -13,7 +13,6 @@ pub(crate) struct Hold {
     pub(crate) lock: u32,
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
-    /// Whether readers may hold it, too.
     pub(crate) shared: bool,
 }
 
@@ -25,7 +24,6 @@ pub(crate) struct Overlap {
     pub(crate) to_ns: u64,
 }
 
-/// Until when a lock is held.
 #[derive(Debug, Default)]
 struct HoldEnds {
     alone: Option<u64>,

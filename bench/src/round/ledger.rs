@@ -173,7 +173,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger of locks that so many may hold at once.
     pub(crate) fn new(permits: Option<u32>) -> Self {
         Ledger {
             permits: permits.map_or(1, |permits| permits as usize),

@@ -19,7 +19,6 @@ pub(crate) struct Machine {
     switches: Option<i64>,
 }
 
-/// What went on between two readings.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Disturbance {
     /// Stolen CPU time, share of all.

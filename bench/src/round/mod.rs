@@ -143,7 +143,6 @@ impl Round {
     }
 }
 
-/// What was used in the window; `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct ResourceUse {
     /// Cycles between the readings of the clients' counters, which lie a little outside the window.
@@ -177,7 +176,6 @@ impl ResourceUse {
     }
 }
 
-/// What a round needs beside its clients.
 pub(crate) struct Plan {
     pub(crate) load: Load,
     pub(crate) asks: CycleShape,

@@ -119,7 +119,6 @@ impl Samples {
         add(&mut self.histograms[what as usize], ns);
     }
 
-    /// Adds samples by how often each was seen.
     pub(crate) fn fill(&mut self, what: LoadTiming, counts: &[(u64, u64)]) {
         fill(&mut self.histograms[what as usize], counts);
     }

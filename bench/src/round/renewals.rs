@@ -70,7 +70,6 @@ impl Renewals {
             .or_insert(sent_at);
     }
 
-    /// From now on nothing counts as lost.
     pub(crate) fn end(&self) {
         self.over.store(true, Relaxed);
     }

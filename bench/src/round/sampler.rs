@@ -43,7 +43,6 @@ impl Sampler {
         Sampler { stop, thread }
     }
 
-    /// Means of equal stretches of time.
     pub(super) fn finish(self) -> Vec<f64> {
         self.stop.store(true, Relaxed);
         self.thread.join().unwrap_or_default()

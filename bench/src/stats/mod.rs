@@ -65,7 +65,6 @@ pub fn coverage(rounds: usize) -> Option<f64> {
 /// What [`coverage`] says of an interval that is no longer the whole range.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// How often the range of `n` values holds their median.
 fn range_covers(n: usize) -> f64 {
     1.0 - 2.0 * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
 }

@@ -70,7 +70,6 @@ impl<T> Default for Grants<T> {
 }
 
 impl<T> Grants<T> {
-    /// The number of a grant to come; no other has it.
     pub(super) fn number(&self) -> u64 {
         let (here, mut part) = self.0.own();
         part.number(here)
@@ -84,7 +83,6 @@ impl<T> Grants<T> {
         name_of(number)
     }
 
-    /// Keeps what is held under a number: the grant's name.
     pub(super) fn keep(&self, number: u64, held: T) -> String {
         self.part(number).held.insert(number, held);
         name_of(number)

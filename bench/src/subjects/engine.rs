@@ -46,7 +46,6 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     })
 }
 
-/// What the library has under the name of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubjectKind {
     One(Kind),
@@ -239,7 +238,6 @@ struct EngineClient {
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
     locks: Arc<Locks>,
-    /// The semaphores that this client has begun, or found.
     begun: Mutex<BTreeSet<(&'static str, String)>>,
     grants: Grants<Hold>,
     events: mpsc::UnboundedSender<ClientEvent>,

@@ -51,7 +51,6 @@ struct Hold {
     /// Whose it is, where those may enter again.
     who: Option<String>,
     sent: Instant,
-    /// Grants that have not been given back.
     depth: AtomicU64,
     renewals: Option<tokio::task::AbortHandle>,
 }
@@ -114,7 +113,6 @@ fn released_key(key: &str) -> String {
     format!("{{{key}}}:released")
 }
 
-/// The line of those who wait, first come first.
 fn line_key(key: &str) -> String {
     format!("{{{key}}}:line")
 }

@@ -23,7 +23,6 @@ use crate::{
 const NEXT_MASTER: Duration = Duration::from_millis(100);
 const NEXT_TRY: Duration = Duration::from_millis(200);
 
-/// A quorum lock, as data.
 #[derive(Debug)]
 pub(super) struct Recipe {
     name: &'static str,
@@ -39,7 +38,6 @@ pub(super) struct Recipe {
     counts_names: bool,
 }
 
-/// How many of the servers must have granted.
 #[derive(Debug, Clone, Copy)]
 enum Enough {
     Majority,

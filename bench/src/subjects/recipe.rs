@@ -22,7 +22,6 @@ pub(super) enum AcquireStep {
     Script,
 }
 
-/// How the key is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReleaseStep {
     /// A script: delete only if the value is ours.
@@ -61,7 +60,6 @@ pub(super) enum Extend {
 pub(super) enum Renewal {
     /// Extends each third of the lease, and says lost when it cannot.
     Thirds,
-    /// As `Thirds`, by the wall clock.
     ThirdsByWallClock,
     /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any more, and nobody is notified.
     UntilFirstError,
@@ -83,7 +81,6 @@ impl Renewal {
     }
 }
 
-/// Who may enter a lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryRule {
     Nobody,
@@ -129,7 +126,6 @@ pub(super) enum Silence {
 
 pub(super) const READERS_UNSEEN: &[&str] = &["write", "read"];
 
-/// A lock on one key, as data.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) name: &'static str,

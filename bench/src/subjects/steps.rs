@@ -49,7 +49,6 @@ fn token_key(key: &str) -> String {
     format!("{{{key}}}:token")
 }
 
-/// What a client has for itself, and what it does on its connections.
 pub(super) struct Steps {
     pub(super) recipe: &'static Recipe,
     pub(super) own: LockClientParts,
@@ -117,7 +116,6 @@ impl Steps {
         Ok(taken.then_some(sent))
     }
 
-    /// Takes the key in two steps.
     async fn take_then_expire(
         &self,
         key: &str,

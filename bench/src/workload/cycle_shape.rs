@@ -1,7 +1,5 @@
 //! What each cycle of a workload asks for: one lock, a side of it, several at once, or a permit.
 
-use serde::{Deserialize, Serialize};
-
 /// What each cycle asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -22,33 +20,7 @@ pub enum CycleShape {
     },
 }
 
-/// Other numbers than the workload's, where somebody wishes for them.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct WorkloadOverrides {
-    /// The share of cycles that write, 0 to 1.
-    pub writes: Option<f64>,
-    /// Locks taken at once.
-    pub together: Option<u32>,
-    /// Permits that there are.
-    pub permits: Option<u32>,
-}
-
 impl CycleShape {
-    /// The same with what is wished for.
-    #[must_use]
-    pub fn with(self, wished: &WorkloadOverrides) -> CycleShape {
-        match self {
-            CycleShape::One => self,
-            CycleShape::Sides { writes } => CycleShape::Sides {
-                writes: wished.writes.unwrap_or(writes),
-            },
-            CycleShape::Together(locks) => CycleShape::Together(wished.together.unwrap_or(locks)),
-            CycleShape::Permit { of } => CycleShape::Permit {
-                of: wished.permits.unwrap_or(of),
-            },
-        }
-    }
-
     /// The locks that show it, where nobody names any; empty: those that everything is measured with.
     pub fn subjects(self) -> &'static [&'static str] {
         match self {
@@ -119,12 +91,9 @@ impl CycleShape {
         match self {
             CycleShape::One => None,
             CycleShape::Sides { writes } => {
-                Some(format!("{:.4} % of the cycles write", 100.0 * writes))
-                    .map(|words| words.replacen(".0000", "", 1))
+                Some(format!("{:.0} % of the cycles write", 100.0 * writes))
             }
-            CycleShape::Together(1) => Some("1 lock at once".to_owned()),
             CycleShape::Together(locks) => Some(format!("{locks} locks at once")),
-            CycleShape::Permit { of: 1 } => Some("1 permit".to_owned()),
             CycleShape::Permit { of } => Some(format!("{of} permits")),
         }
     }
@@ -161,12 +130,5 @@ mod tests {
         assert_eq!(asks.kind("", &offered(&["permits"])).unwrap(), "permits");
         assert_eq!(asks.kind("", &[]).unwrap(), "semaphore");
         assert_eq!(CycleShape::One.kind("", &offered(&["fair"])).unwrap(), "");
-    }
-
-    #[test]
-    fn shares_are_said_as_they_are() {
-        let words = |writes| CycleShape::Sides { writes }.words().unwrap();
-        assert_eq!(words(0.1), "10 % of the cycles write");
-        assert_eq!(words(0.005), "0.5000 % of the cycles write");
     }
 }

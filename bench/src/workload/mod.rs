@@ -9,8 +9,8 @@ use std::time::Duration;
 use results::spelling::nearest;
 
 use crate::subject::SubjectError;
-pub use arrivals::{Arrivals, Pace};
-pub use cycle_shape::{CycleShape, WorkloadOverrides};
+pub use arrivals::Pace;
+pub use cycle_shape::CycleShape;
 pub use table::WORKLOADS;
 
 /// Which locks a task takes.
@@ -73,7 +73,7 @@ pub struct Workload {
     pub locks: Option<u32>,
     /// Time between the grant and the release, where the plan names none.
     pub hold: Duration,
-    /// Time between the release and the next acquire, where the plan names none.
+    /// Time between the release and the next acquire.
     pub think: Duration,
     /// The lease.
     pub lease: LeaseOf,

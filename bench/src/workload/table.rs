@@ -91,14 +91,14 @@ pub static WORKLOADS: &[Workload] = &[
     // What a reader gains, and what a writer waits.
     Workload {
         name: "read-mostly",
-        about: "all tasks want one read-write lock and hold it for 1 ms; one cycle in ten writes (--writers), the others read and may share it",
+        about: "all tasks want one read-write lock and hold it for 1 ms; one cycle in ten writes, the others read and may share it",
         asks: CycleShape::Sides { writes: 0.1 },
         ..MEETING
     },
     // What a transaction over a few of many things pays, and whether two ever meet in the middle.
     Workload {
         name: "multi",
-        about: "tasks take 3 (--together) of several locks at once, as many as tasks unless --locks says else, and hold them for 1 ms",
+        about: "tasks take 3 of several locks at once, as many as tasks unless --locks says else, and hold them for 1 ms",
         asks: CycleShape::Together(3),
         locks: None,
         // A hand-off would be that of one lock, and who waits for three is not kept waiting by one: no such figure is given.
@@ -108,7 +108,7 @@ pub static WORKLOADS: &[Workload] = &[
     // How soon a permit that was given back is taken again, and whether there are ever more than there should be.
     Workload {
         name: "semaphore",
-        about: "all tasks want one of 4 permits (--permits), hold it for 1 ms and think for 2 ms",
+        about: "all tasks want one of 4 permits, hold it for 1 ms and think for 2 ms",
         asks: CycleShape::Permit { of: 4 },
         ..MEETING
     },

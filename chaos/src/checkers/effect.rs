@@ -85,7 +85,6 @@ impl<W: PartialEq, T> GreatestByOwner<W, T> {
     }
 }
 
-/// One protected resource as its accepted writes left it.
 struct Resource<'a> {
     last: Option<&'a Accepted>,
     tokens: GreatestByOwner<Writer, &'a Accepted>,

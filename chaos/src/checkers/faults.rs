@@ -307,7 +307,6 @@ impl ClientFaults {
         }
     }
 
-    /// When a client is touched; from its death on it stays so.
     pub(crate) fn spans(&self, client: u32) -> &Spans {
         &self.all[client as usize]
     }

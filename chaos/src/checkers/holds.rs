@@ -51,7 +51,6 @@ impl OperationEnd {
         Self::WORDS.get(self as usize).copied().unwrap_or_default()
     }
 
-    /// Whether it certainly did not work.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::Busy | Self::NotHeld | Self::Failed)
     }
@@ -358,7 +357,6 @@ impl Record {
         indices.map(|index| &self.asks[*index as usize])
     }
 
-    /// Fills in what is found by lock and by client.
     pub(super) fn index(&mut self) {
         self.deaths_of = vec![Vec::new(); self.clients.len()];
         for (client, t_ns) in &self.deaths {

@@ -49,7 +49,6 @@ impl Names {
             .find_map(|(index, other)| (other == name).then_some(index))
     }
 
-    /// Adds a name, which is not looked for, and gives its number.
     pub(super) fn push(&mut self, name: &str) -> u32 {
         self.text.push_str(name);
         self.ends.push(self.text.len());
@@ -82,12 +81,10 @@ impl Interner {
         self.table.find(spread(half), is).map(|entry| entry.0)
     }
 
-    /// The number of a name that was added before.
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         self.find_hashed(name, self.half(name))
     }
 
-    /// The number of a name, a new one if it is new.
     pub(super) fn index(&mut self, name: &str) -> u32 {
         let half = self.half(name);
         if let Some(index) = self.find_hashed(name, half) {

@@ -296,7 +296,6 @@ impl Reader {
         });
     }
 
-    /// Whether a grant is held, and nothing has been said of its end.
     fn is_alive(&self, grant: u32) -> bool {
         let grant = self.record.grants.get(grant as usize);
         grant.is_some_and(|grant| {
@@ -441,7 +440,6 @@ impl Reader {
     }
 }
 
-/// The place of an operation's counts.
 fn operation(pending: Pending) -> usize {
     match pending {
         Pending::Ask(_) => 0,

@@ -72,7 +72,6 @@ impl Finding {
         }
     }
 
-    /// Joins the findings of two locks.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
         self.worst_ns = self.worst_ns.max(other.worst_ns);

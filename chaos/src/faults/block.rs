@@ -18,7 +18,6 @@ pub(super) const KIND: FaultKind = FaultKind {
 
 struct Block;
 
-/// A block that is under way, and what shows of it.
 struct RunningBlock {
     done: JoinHandle<()>,
     shown: Arc<Mutex<Proof>>,

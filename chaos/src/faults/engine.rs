@@ -40,7 +40,6 @@ pub trait Engine: Send + Sync {
     -> Injected;
 }
 
-/// A fault by an engine, with evidence of our own.
 pub(crate) struct ByEngine<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) kind: &'a FaultKind,

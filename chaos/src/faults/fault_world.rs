@@ -105,7 +105,6 @@ impl FaultWorld {
     }
 }
 
-/// A control page that cannot be used.
 pub(super) fn unwritable(target: &Target, error: &std::io::Error) -> FaultError {
     failed!("the control page of {target}: {error}")
 }

@@ -69,7 +69,6 @@ impl OnEach for Kill {
     }
 }
 
-/// Brings back a process that is gone.
 pub(super) async fn start_again(world: &FaultWorld, target: &Target) -> Result<(), FaultError> {
     match target {
         Target::Node(name) => Ok(world.deployment.start(name, Data::Keep).await?),

@@ -35,7 +35,6 @@ pub(crate) mod message;
 mod migrate_atomic;
 mod migrate_slot;
 mod names;
-mod network_disconnect;
 mod pause;
 mod per_target;
 mod power_cut;
@@ -292,7 +291,7 @@ pub enum SettingKind {
 }
 
 /// Every fault of this build, in the order of the docs.
-pub static FAULTS: [FaultKind; 39] = [
+pub static FAULTS: [FaultKind; 38] = [
     kill::KIND,
     restart::KIND,
     names::NEW_ADDRESS,
@@ -314,7 +313,6 @@ pub static FAULTS: [FaultKind; 39] = [
     link_harms::SLICED,
     link_harms::CORRUPT,
     link_harms::LOSS,
-    network_disconnect::KIND,
     message::HOLD,
     message::DROP,
     failover::KIND,

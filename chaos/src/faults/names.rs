@@ -107,7 +107,6 @@ impl OnEach for NewAddress {
 
 struct Resolve;
 
-/// A name that means something else.
 struct Resolving {
     lookups_before: u64,
     means: String,

@@ -79,7 +79,6 @@ pub(super) trait OnEach: Send + Sync + 'static {
     }
 }
 
-/// What shows that a target was harmed.
 pub(super) trait Evidence: Send + Sync {
     fn proof(&self, at: TargetContext<'_>) -> Proof;
 

@@ -21,11 +21,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     one_shot: true,
     by_command: true,
     recovers: true,
-    allowed: |topology, _, _| {
-        match topology.kind {
-        TopologyKind::Masters if topology.container_network.is_some() => Err(
-            "`promote` among independent masters takes over an address, and those of containers are not its own".to_owned(),
-        ),
+    allowed: |topology, _, _| match topology.kind {
         TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters
             if topology.replicas > 0 =>
         {
@@ -34,7 +30,6 @@ pub(super) const KIND: FaultKind = FaultKind {
         kind => Err(format!(
             "`promote` needs a replica, and this `{kind}` topology has none"
         )),
-    }
     },
     ..FaultKind::of(&Promote)
 };

@@ -73,7 +73,6 @@ struct Search<'a> {
     options: CheckOptions<'a>,
     class: &'a str,
     anomaly: &'a Anomaly,
-    /// What is doubtful about the whole history.
     doubts: Vec<String>,
     to_the_end: bool,
     tries: usize,

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use results::history::{Call, End, Entry, Event, History, Phase};
 
-/// Lines that go together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Unit {
     /// Indices into the history's lines, in order.
@@ -21,7 +20,6 @@ pub(super) struct Unit {
     pub(super) excuses: bool,
 }
 
-/// The units of a history, in order of their first lines.
 pub(super) fn units(history: &History) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut pending: HashMap<u64, usize> = HashMap::new();

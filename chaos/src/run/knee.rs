@@ -11,7 +11,6 @@ use super::{RunError, RunOptions};
 use crate::plan::Plan;
 use crate::scenario::{Length, Range, share_of_knee};
 
-/// How long the closed loop lasts.
 const TRIAL: Duration = Duration::from_secs(2);
 
 pub(super) struct RatedPlan {

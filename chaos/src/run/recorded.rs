@@ -36,7 +36,6 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 
-/// What a run leaves behind for the judges.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Recorded {
     pub(super) faults: Vec<FaultSpan>,
@@ -51,7 +50,6 @@ pub(super) struct Recorded {
     pub(super) waits: Vec<OpenLoopCall>,
     /// What was measured of the clients, where bounds of it are expected.
     pub(super) figures: BTreeMap<String, f64>,
-    /// How many acquires their callers gave up.
     pub(super) given_up: u64,
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,

@@ -34,7 +34,6 @@ use crate::plan::Plan;
 use crate::scenario::{FaultParty, FaultSite, FaultTrigger};
 use crate::tracker::Tracker;
 
-/// What a part leaves besides its history, once it has ended.
 const PART_FILE: &str = "part.json";
 /// How often the reference is asked for the time.
 const EVERY: Duration = Duration::from_millis(100);

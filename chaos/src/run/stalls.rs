@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use results::units;
 
-/// How often the watch is due.
 const EVERY: Duration = Duration::from_millis(5);
 /// A watch that comes so much too late has seen a stall: far above what timers and a busy scheduler add.
 const STALL: Duration = Duration::from_millis(100);

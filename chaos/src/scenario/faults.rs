@@ -61,7 +61,6 @@ pub struct FaultSpec {
 }
 
 impl FaultSpec {
-    /// Its kind in this build's registry.
     pub(crate) fn kind(&self) -> Option<&'static FaultKind> {
         crate::faults::find(&self.fault)
     }
@@ -72,7 +71,6 @@ pub(crate) fn upgrade_servers(faults: &[FaultSpec]) -> impl Iterator<Item = &str
     upgrades.filter_map(|fault| crate::faults::settings::text(&fault.with, "server"))
 }
 
-/// What is known of a scenario's servers while it is read.
 #[derive(Clone, Copy)]
 pub(super) struct ScenarioServers<'t> {
     /// Which there are; `None`: what the file says of them is wrong.
@@ -175,7 +173,6 @@ pub(super) fn check(
     })
 }
 
-/// The value, however it came out.
 fn either<T>(result: &Result<T, T>) -> &T {
     match result {
         Ok(value) | Err(value) => value,

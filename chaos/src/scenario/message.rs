@@ -47,7 +47,6 @@ impl fmt::Display for OnMessage {
 const FORM: &str = "such as `3rd EVALSHA reply to client 1` or `SET *orders* from client 2`: which (first if it is not said), the words of a \
                     command, or `acquire`, `release`, `extend`, `wait` or `renewal`, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
 
-/// Parses the phrase for a topology and a number of clients.
 pub(super) fn parse(
     text: &str,
     topology: Option<&Topology>,

@@ -129,7 +129,6 @@ pub(super) fn require(section: Section<'_>, key: &str, good: bool, allowed: impl
     section.read(key, |_| if good { Ok(()) } else { Err(allowed) });
 }
 
-/// Reports a length of time that is too short.
 pub(super) fn at_least(section: Section<'_>, key: &str, found: Option<Length>, least: Duration) {
     let good = found.is_none_or(|found| found.0 >= least);
     let bound = match least > NOT_ZERO {
@@ -139,7 +138,6 @@ pub(super) fn at_least(section: Section<'_>, key: &str, found: Option<Length>, l
     require(section, key, good, format!("{DURATION}, {bound}"));
 }
 
-/// The shortest length of time that there is.
 pub(super) const NOT_ZERO: Duration = Duration::from_nanos(1);
 
 const FOLDER: &str = "a name of a folder: not empty, without `/`, not beginning with `.`";

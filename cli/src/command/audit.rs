@@ -182,7 +182,6 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     finish(keeper, &options, base.as_deref(), done)
 }
 
-/// Writes every document, and says what is worse than it was.
 fn finish(
     mut keeper: Keeper,
     options: &Options,

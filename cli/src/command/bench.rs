@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench::abilities::Abilities;
 use bench::driver::{self, BenchPlan, Leasing, Placement};
 use bench::server_stats::ServerWatch;
-use bench::workload::{Arrivals, Pace, WorkloadOverrides};
+use bench::workload::Pace;
 use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
@@ -40,7 +40,7 @@ Examples:
   locklab bench                                 our lock and SET NX PX on a single server
   locklab bench --topology single,cluster --tasks 1,16,64         a row for each of both
   locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
-  locklab bench --rate 5000/s --arrivals poisson             open loop: timed from when a cycle is due
+  locklab bench --rate 5000/s                   open loop: timed from when a cycle is due
   locklab bench --precision 5%                  as many rounds as bring each interval to ±5 %
   locklab bench --sweep tasks                   the curve from one task to 256
   locklab bench --topology single,etcd-3,postgres --fsync    locks of several systems, in turns
@@ -108,25 +108,10 @@ pub(crate) struct Options {
     /// Time between grant and release [default: the workload's]
     #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
     hold: Option<Duration>,
-    /// Time between release and the next acquire [default: the workload's]
-    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
-    think: Option<Duration>,
     /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most in flight
     /// [default: closed loop; with a rate 256 tasks]
     #[arg(help_heading = LOAD, long, value_parser = crate::args::rate, value_name = "RATE")]
     pub(super) rate: Option<f64>,
-    /// How arrivals of an open loop follow each other: constant or poisson
-    #[arg(hide_short_help = true, help_heading = LOAD, long, default_value = "constant", requires = "rate", value_name = "HOW")]
-    pub(super) arrivals: Arrivals,
-    /// read-mostly: the share of cycles that write, e.g. 10% [default: the workload's]
-    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::share, value_name = "SHARE")]
-    writers: Option<f64>,
-    /// multi: locks that are acquired at once [default: the workload's]
-    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::count, value_name = "N")]
-    together: Option<u32>,
-    /// semaphore: permits that there are [default: the workload's]
-    #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = crate::args::count, value_name = "N")]
-    permits: Option<u32>,
     /// Time before each measured window, which is dropped
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = duration, default_value = "150ms", value_name = "DURATION")]
     warmup: Duration,
@@ -148,7 +133,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What clients do, also where nobody says it.
     fn workloads(&self) -> Vec<String> {
         if !self.workload.is_empty() {
             return self.workload.clone();
@@ -432,17 +416,8 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.lease = options.lease.unwrap_or_default();
     plan.wait = options.wait;
     plan.hold = options.hold;
-    plan.think = options.think;
-    plan.pace = options.rate.map(|rate_per_s| Pace {
-        rate_per_s,
-        arrivals: options.arrivals,
-    });
+    plan.pace = options.rate.map(|rate_per_s| Pace { rate_per_s });
     plan.locks = options.locks;
-    plan.asks = WorkloadOverrides {
-        writes: options.writers,
-        together: options.together,
-        permits: options.permits,
-    };
     plan.clients = options.clients;
     plan.client_processes = options.clients > 1 || options.own_loop;
     plan.own_loop = options.own_loop;
@@ -503,7 +478,6 @@ fn precision(text: &str) -> Result<f64, String> {
         .ok_or_else(|| crate::args::invalid("precision", text, "a share above 0%, such as 5%"))
 }
 
-/// The exit code of what was measured.
 pub(super) fn judge(rows: &[BenchRow]) -> u8 {
     if rows.iter().any(|row| row.safety.state == State::Violated) {
         exit::NOT_AS_EXPECTED

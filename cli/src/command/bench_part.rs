@@ -21,7 +21,6 @@ use crate::terminal::Terminal;
 /// What a part measured, a line for each round.
 const ROUNDS_FILE: &str = "rounds.jsonl";
 
-/// Refuses what no part of a load can be.
 pub(super) fn check(options: &Options) -> anyhow::Result<()> {
     let Some(url) = &options.target else {
         return Err(exit::usage(
@@ -137,7 +136,6 @@ pub(super) async fn join(
     Ok(Arc::new(barrier))
 }
 
-/// Which clients are a part's, in words.
 pub(super) fn clients_of(share: GeneratorShare, clients: u32) -> String {
     const SHOWN: u32 = 4;
     let count = share.count(clients);

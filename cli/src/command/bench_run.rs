@@ -127,7 +127,6 @@ fn keep(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<End
     }))
 }
 
-/// The exit code of a subject that could not be had.
 pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
     match error {
         SubjectError::Unreachable(_) => exit::missing(error),
@@ -135,7 +134,6 @@ pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
     }
 }
 
-/// Which server a topology ran on, and with which lines of configuration.
 pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
     let config = topology
         .config

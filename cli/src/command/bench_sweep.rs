@@ -290,10 +290,7 @@ impl Lab<'_> {
                     plan.subjects = vec![subject.clone()];
                     plan.rounds = 1;
                     plan.duration = window(base.duration, rate_per_s, long);
-                    plan.pace = Some(Pace {
-                        rate_per_s,
-                        arrivals: self.options.arrivals,
-                    });
+                    plan.pace = Some(Pace { rate_per_s });
                     // Room enough that the lock, not the number of tasks, is what gives way.
                     plan.tasks = vec![self.options.tasks.first().copied().unwrap_or(256)];
                 });

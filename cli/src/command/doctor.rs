@@ -116,7 +116,6 @@ fn here(what: &'static str, server: &Server) -> Finding {
     Finding::ok(what, format!("{} at {path}, {tls} TLS", server.version))
 }
 
-/// The server of a system that locks are compared with.
 fn baseline(kind: TopologyKind) -> Finding {
     let what = kind.name();
     match Server::of(&Topology::of(kind)) {
@@ -181,7 +180,6 @@ fn open_files() -> Finding {
     }
 }
 
-/// The other libraries that can be put beside ours.
 fn peers() -> Finding {
     let (mut built, mut missing) = (Vec::new(), Vec::new());
     for subject in bench::subjects::all() {

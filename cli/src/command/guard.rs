@@ -11,7 +11,6 @@ pub(crate) struct Options {
     mark: String,
 }
 
-/// Makes this program the guard of its own drivers.
 pub(crate) fn install() {
     // A program that does not know where it is has none: then the parent-death signal ends the first process of each driver.
     if let Ok(program) = std::env::current_exe() {

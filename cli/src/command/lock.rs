@@ -24,7 +24,6 @@ use crate::terminal::Terminal;
 
 /// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica comes back no sooner.
 const THIN_PAUSE: Duration = Duration::from_millis(100);
-/// The pause before the next attempt to connect.
 const ABSENCE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
@@ -290,7 +289,6 @@ fn not_acquired(
     }
 }
 
-/// Whether the lock was kept until its release.
 enum HoldOutcome {
     Yes,
     No,

@@ -69,7 +69,6 @@ use crate::terminal::Terminal;
 /// waits for its other threads without an end.
 pub(crate) static STARTING: AtomicBool = AtomicBool::new(false);
 
-/// Does what was asked and gives the exit code.
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     // Copies of this process run the seeds, so it has no other threads, and no runtime that would count in them.
     let command = match command {

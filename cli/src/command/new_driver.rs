@@ -27,7 +27,6 @@ const NAME_MAX: usize = 60;
 #[derive(Debug)]
 struct Language {
     name: &'static str,
-    /// The driver itself, which is yours to change.
     driver: File,
     sdk: File,
     /// What else the driver needs, changed like the driver.
@@ -142,7 +141,6 @@ impl Language {
     }
 }
 
-/// Writes the directory `at`, which must not be there yet.
 fn write(at: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
     std::fs::create_dir(at).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exit::usage(format!("{} is there already", at.display())),

@@ -14,7 +14,6 @@ const SEED: u64 = 1;
 
 pub(super) const PARTS: &str = "Parts of a plan on several machines";
 
-/// Flags of commands whose plan can be shared.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PartArgs {
     /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;

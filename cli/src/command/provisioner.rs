@@ -1,7 +1,7 @@
 //! `--provisioner` and its companions: what servers run in, and what `up` and `ps` say of them.
 
 use clap::Args;
-use cluster_config::{ContainerNetwork, ProvisionerKind, Running, Topology};
+use cluster_config::{ProvisionerKind, Running, Topology};
 
 const RUNNING: &str = "How servers run";
 
@@ -15,20 +15,16 @@ pub(crate) struct ProvisionerArgs {
     /// postgres:17, else one of the installed server]
     #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "IMAGE")]
     image: Option<String>,
-    /// How containers are reached: host or published [default: host where the engine shares this machine's network]
-    #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "N")]
-    container_network: Option<ContainerNetwork>,
 }
 
 impl ProvisionerArgs {
-    /// What the flags say replaces what the topology said. An image or a network is a wish for containers.
+    /// What the flags say replaces what the topology said. An image is a wish for containers.
     pub(crate) fn apply(&self, topology: &mut Topology) {
-        if self.image.is_some() || self.container_network.is_some() {
+        if self.image.is_some() {
             topology.provisioner = ProvisionerKind::Container;
         }
         topology.provisioner = self.provisioner.unwrap_or(topology.provisioner);
         topology.image = self.image.clone().or(topology.image.take());
-        topology.container_network = self.container_network.or(topology.container_network);
     }
 }
 

@@ -16,7 +16,6 @@ use crate::terminal::Terminal;
 
 const SHRINK: &str = "With --shrink";
 
-/// How `replay --shrink` looks for a smaller plan.
 #[derive(Debug, Args)]
 pub(super) struct Smaller {
     /// The scenario of that name, where the run has several [default: the first that convicts]

@@ -32,9 +32,7 @@ const COMMIT: Option<&str> = option_env!("LOCKLAB_COMMIT");
 /// A run that is being made. Everything that was measured so far is on disk after each `save`.
 pub(crate) struct Keeper {
     pub(crate) run: Run,
-    /// Where its progress and its result go.
     pub(crate) terminal: Terminal,
-    /// Whether its user wants it to end.
     pub(crate) cancel: Cancel,
     pub(crate) shown: ResultArgs,
     dir: RunDir,
@@ -55,7 +53,6 @@ pub(crate) fn dir_of(run: &str) -> anyhow::Result<PathBuf> {
     store().resolve(run).map_err(exit::input)
 }
 
-/// A kept run, by the same words.
 pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
@@ -71,7 +68,6 @@ pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyho
     RunDir::at(path).map_err(exit::unwritable)
 }
 
-/// Writes a run that is over, with its summary and its page.
 pub(crate) fn save_all(dir: &RunDir, run: &Run) -> anyhow::Result<()> {
     dir.save(run)?;
     dir.save_summary(&text::summary(run, TextOptions::default()))?;
@@ -102,7 +98,6 @@ pub(crate) fn shown_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) 
     }
 }
 
-/// A file as a link that terminals and browsers open.
 pub(crate) fn link(path: &Path) -> String {
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
@@ -117,7 +112,6 @@ pub(crate) fn link(path: &Path) -> String {
     format!("file://{}", percent_encode(bytes, ENCODED))
 }
 
-/// Opens a page as its reader's system does.
 fn open(page: &str, terminal: &Terminal) {
     let opener = if cfg!(target_os = "macos") {
         "open"
@@ -235,13 +229,11 @@ impl Keeper {
         Ok(code)
     }
 
-    /// Writes the run as JUnit to a file that its user named.
     pub(crate) fn write_junit(&self, path: &Path) -> anyhow::Result<()> {
         let junit = results::report::by_name("junit").context("there is no such format")?;
         files::write(path, junit.render(&self.run)?)
     }
 
-    /// Writes `run.json` as it stands.
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
         self.run.meta.elapsed_ns =
             u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);

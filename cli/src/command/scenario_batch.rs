@@ -24,7 +24,6 @@ pub(super) fn batch_options(
     }
 }
 
-/// A scenario that was not tried with a lock, and why.
 pub(super) fn skipped(
     name: &str,
     topology: TopologyKind,

@@ -7,7 +7,6 @@ use chaos::scenario::Scenario;
 
 use crate::exit;
 
-/// A scenario that was asked for, read once.
 pub(crate) struct Source {
     pub(crate) file: String,
     text: String,
@@ -52,7 +51,6 @@ impl Source {
     }
 }
 
-/// The scenario of a file, or the built-in one of that name.
 pub(crate) fn source(name: &str) -> anyhow::Result<Source> {
     if let Some(builtin) = builtin::find(name).filter(|_| !Path::new(name).is_file()) {
         return Ok(Source::of(builtin));

@@ -40,7 +40,6 @@ impl Count {
     }
 }
 
-/// One line per scenario, in the order of names.
 pub(crate) fn table<'r>(results: impl IntoIterator<Item = &'r ScenarioResult>) -> String {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     for result in results {

@@ -207,7 +207,6 @@ pub(crate) struct Servers {
     kind: TopologyKind,
     loopback: bool,
     named_by_address: bool,
-    /// Faults by command that their owner allows.
     allow: Vec<String>,
     /// What they are, once they were asked; until then they are taken for what each scenario wants.
     found: Option<External>,

@@ -194,12 +194,9 @@ fn failed(
         ClusterError::Invalid(_) => exit::usage(error),
         ClusterError::Setting { line, .. } => {
             let key = line.split_whitespace().next().unwrap_or_default();
-            let mut nodes = topology.nodes.iter();
             if flags.contains_key(key) {
                 exit::usage(error)
-            } else if topology.config.contains_key(key)
-                || nodes.any(|node| node.config.contains_key(key))
-            {
+            } else if topology.config.contains_key(key) {
                 exit::input(error)
             } else {
                 exit::missing(error)

@@ -59,7 +59,6 @@ pub(crate) trait System: Debug + Send + Sync {
         version(&said).ok_or_else(|| format!("it names no version in {said:?}"))
     }
 
-    /// Whether a client could write now.
     async fn writes(&self, nodes: &[Node], timeout: Duration) -> bool {
         let roles = roles(self, nodes, timeout).await;
         roles.len() > nodes.len() / 2 && roles.values().any(|role| *role == Role::Master)
@@ -96,7 +95,6 @@ pub(crate) async fn roles<S: System + ?Sized>(
     answers.await.into_iter().flatten().collect()
 }
 
-/// Whether a server listens at an address, be it of use to anybody or not.
 pub(crate) async fn listens(address: SocketAddr) -> bool {
     let dialled = tokio::time::timeout(ANSWER, TcpStream::connect(address)).await;
     matches!(dialled, Ok(Ok(_)))

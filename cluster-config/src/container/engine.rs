@@ -23,7 +23,6 @@ pub(crate) struct Engine {
     pub(crate) shares_network: bool,
     /// Whether its containers' root is the user who runs it.
     pub(crate) rootless: bool,
-    /// `20.10.24`.
     pub(crate) version: String,
 }
 
@@ -99,7 +98,6 @@ pub(crate) fn block<T: Send + 'static>(
         .unwrap_or_else(|_| Err(ClusterError::new("the container engine's thread has ended")))
 }
 
-/// Starts something that goes on by itself.
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     runtime().spawn(work);
 }

@@ -21,7 +21,6 @@ const OWNER: &str = "locklab.owner";
 const SPACE: &str = "locklab.space";
 const DETACHED: &str = "locklab.detached";
 
-/// The labels of every container of a deployment.
 pub(crate) fn of(record: &Running) -> BTreeMap<String, String> {
     let owner = record.owner;
     BTreeMap::from(
@@ -40,7 +39,6 @@ fn space() -> String {
     format!("{}/{}", boot.trim(), registry::pid_namespace())
 }
 
-/// Removes every container of a deployment, running or not.
 pub(crate) fn remove_all(id: &str) -> Result<(), ClusterError> {
     let label = format!("{DEPLOYMENT}={id}");
     engine::block(async move {
@@ -52,7 +50,6 @@ pub(crate) fn remove_all(id: &str) -> Result<(), ClusterError> {
     })
 }
 
-/// Whether a container of a deployment runs.
 pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
     let label = format!("{DEPLOYMENT}={id}");
     engine::block(async move {

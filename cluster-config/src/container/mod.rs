@@ -3,7 +3,6 @@
 mod engine;
 mod image;
 mod labels;
-mod network;
 mod reaper;
 mod runner;
 
@@ -13,10 +12,7 @@ pub use engine::engine;
 pub(crate) use labels::{any_running, remove_all};
 
 use crate::process::{ProvisionerSettings, bring_up};
-use crate::{
-    ClusterError, ContainerNetwork, Deployment, Links, Provisioner, ProvisionerKind, Topology,
-    UpOptions, sweep,
-};
+use crate::{ClusterError, Deployment, Provisioner, ProvisionerKind, Topology, UpOptions, sweep};
 use engine::connect;
 use runner::Containers;
 
@@ -24,7 +20,7 @@ use runner::Containers;
 ///
 /// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after this process ended in any
 /// way, unless detached: a small process of ours watches over them, and every start sweeps. What was pulled or built as an
-/// image stays with the engine for the next time. [`Topology::image`] and [`Topology::container_network`] choose among forms.
+/// image stays with the engine for the next time. [`Topology::image`] names another one.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Container;
 
@@ -41,25 +37,17 @@ impl Provisioner for Container {
     ) -> Result<Deployment, ClusterError> {
         topology.validate()?;
         let engine = engine::run(connect()).await?;
-        let network = topology
-            .container_network
-            .unwrap_or(if engine.shares_network {
-                ContainerNetwork::Host
-            } else {
-                ContainerNetwork::Published
-            });
-        if network == ContainerNetwork::Published && options.links == Links::Proxied {
+        if !engine.shares_network {
             bail!(
-                "links between containers with published ports do not pass this machine, so no proxy can be put into them; \
-                 use containers on the host's network, or processes",
+                "the engine runs in a virtual machine, whose network is not this machine's; take processes"
             );
         }
         if let Some(system) = topology.kind.system()
-            && (network == ContainerNetwork::Published || system.refuses_root() && engine.rootless)
+            && system.refuses_root()
+            && engine.rootless
         {
             bail!(
-                "containers of `{}` need an engine that shares this machine's network, and those of `postgres` one that is not rootless; \
-                 take processes",
+                "containers of `{}` need an engine that is not rootless; take processes",
                 topology.kind
             );
         }
@@ -80,17 +68,12 @@ impl Provisioner for Container {
                 server.path.display()
             ));
         }
-        let (layout, ports) = network::plan(network, topology);
         let way = ProvisionerSettings {
             kind: ProvisionerKind::Container,
             server: None,
             version: image.made_of.as_ref().map(|server| server.version.clone()),
             image: Some(image.name.clone()),
-            layout,
-            ports,
-            runner: Box::new(|record| {
-                Ok(Box::new(Containers::new(engine, image, network, record)?))
-            }),
+            runner: Box::new(|record| Ok(Box::new(Containers::new(engine, image, record)?))),
         };
         bring_up(topology, options, way).await
     }

@@ -55,7 +55,6 @@ impl Reaper {
         }
     }
 
-    /// Nothing is left to remove: it may go.
     pub(crate) fn dismiss(self) {
         // Fails only if it is gone, and then there is nothing to wait for either.
         if write(&self.pipe, DONE).is_ok() {

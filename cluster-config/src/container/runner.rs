@@ -12,26 +12,25 @@ use futures_util::future::try_join_all;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid};
 use testcontainers::bollard::Docker;
-use testcontainers::bollard::models::{NetworkConnectRequest, NetworkDisconnectRequest};
+use testcontainers::bollard::models::{HostConfig, HostConfigLogConfig};
 use testcontainers::bollard::query_parameters::{
     InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder, TopOptionsBuilder,
 };
-use testcontainers::core::{AccessMode, ContainerPort, Mount};
+use testcontainers::core::{AccessMode, Mount};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerRequest, GenericImage, ImageExt};
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::RwLock;
 
 use super::engine::{self, Engine};
 use super::image::ServerImage;
 use super::labels;
-use super::network::{BRIDGE, NetworkMode, is_shared};
 use super::reaper::Reaper;
 use crate::baseline::{System, container_words};
 use crate::layout::PlannedNode;
 use crate::proc_fs::{children, process_state};
 use crate::provisioner::Runner;
 use crate::registry::{MARK, Running};
-use crate::{ClusterError, ContainerNetwork, ProcessId};
+use crate::{ClusterError, ProcessId};
 
 #[derive(Debug)]
 pub(crate) struct Containers {
@@ -46,16 +45,11 @@ pub(crate) struct Containers {
 struct RunnerState {
     engine: Engine,
     image: ServerImage,
-    network: ContainerNetwork,
     deployment: String,
     /// The directory below which every node has its own.
     data: PathBuf,
     /// Of every container that there may be.
     names: Vec<String>,
-    /// The container whose network the nodes share, and the ports that it publishes; not needed in every network.
-    holder: Option<(String, Vec<u16>)>,
-    /// Set when the holder has been started.
-    held: OnceCell<()>,
     /// What the servers are, if not Redis.
     system: Option<&'static dyn System>,
     labels: BTreeMap<String, String>,
@@ -77,19 +71,13 @@ impl Containers {
     pub(crate) fn new(
         engine: Engine,
         image: ServerImage,
-        network: ContainerNetwork,
         record: &Running,
     ) -> Result<Containers, ClusterError> {
-        let mut names: Vec<String> = record
+        let names: Vec<String> = record
             .nodes
             .iter()
             .map(|node| name(&record.id, &node.name))
             .collect();
-        let holder = is_shared(network, record.topology).then(|| {
-            let ports = record.nodes.iter().map(|node| node.address.port());
-            (name(&record.id, "network"), ports.collect())
-        });
-        names.extend(holder.iter().map(|(name, _)| name.clone()));
         let reaper = match record.detached {
             true => None,
             false => Reaper::start(&names)?,
@@ -98,12 +86,9 @@ impl Containers {
             shared: Arc::new(RunnerState {
                 engine,
                 image,
-                network,
                 deployment: record.id.clone(),
                 data: record.data.clone(),
                 names,
-                holder,
-                held: OnceCell::new(),
                 system: record.topology.system(),
                 labels: labels::of(record),
                 running: Mutex::default(),
@@ -140,18 +125,24 @@ impl Containers {
     }
 }
 
+/// The machine's own network, and logs that can be read through the engine whatever its default is. testcontainers' own way would publish
+/// ports on every address of this machine.
+fn host_config(host: &mut HostConfig) {
+    host.log_config = Some(HostConfigLogConfig {
+        typ: Some("json-file".to_owned()),
+        config: None,
+    });
+    host.publish_all_ports = Some(false);
+    host.network_mode = Some("host".to_owned());
+}
+
 pub(crate) fn name(deployment: &str, node: &str) -> String {
     format!("locklab-{deployment}-{node}")
 }
 
 impl RunnerState {
     /// A container with our marks that runs a program with its arguments.
-    fn request(
-        &self,
-        name: &str,
-        words: Vec<String>,
-        place: NetworkMode,
-    ) -> ContainerRequest<GenericImage> {
+    fn request(&self, name: &str, words: Vec<String>) -> ContainerRequest<GenericImage> {
         let (repository, tag) = self
             .image
             .name
@@ -159,15 +150,12 @@ impl RunnerState {
             .unwrap_or((&self.image.name, "latest"));
         let mut words = words.into_iter();
         let program = words.next().unwrap_or_default();
-        let mut image = GenericImage::new(repository, tag).with_entrypoint(&program);
-        for port in place.ports() {
-            image = image.with_exposed_port(ContainerPort::Tcp(*port));
-        }
-        let mut request = image
+        let mut request = GenericImage::new(repository, tag)
+            .with_entrypoint(&program)
             .with_cmd(words)
             .with_container_name(name)
             .with_labels(&self.labels)
-            .with_host_config_modifier(place.settings())
+            .with_host_config_modifier(host_config)
             .with_env_var(MARK, &self.deployment);
         if !self.engine.rootless {
             // Files that it writes must be this user's to remove.
@@ -188,23 +176,6 @@ impl RunnerState {
         }
     }
 
-    /// Starts the container whose network the nodes share, if they share one and it does not run yet. It serves nothing and is
-    /// never harmed: published ports would end with it.
-    async fn hold_network(&self) -> Result<(), ClusterError> {
-        const DIR: &str = "/holder";
-        let Some((name, ports)) = &self.holder else {
-            return Ok(());
-        };
-        let words = format!("--port 0 --dir {DIR} --unixsocket {DIR}/socket");
-        let program = std::iter::once(self.image.program.clone());
-        let words = program.chain(words.split(' ').map(str::to_owned));
-        let request = self
-            .request(name, words.collect(), NetworkMode::Behind(ports.clone()))
-            .with_mount(Mount::tmpfs_mount(DIR));
-        let started = async { start(request, name).await.map(drop) };
-        self.held.get_or_try_init(|| started).await.map(drop)
-    }
-
     /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the same path, so that
     /// a configuration means the same as for a process, and losing a disk does too.
     async fn start(
@@ -216,12 +187,6 @@ impl RunnerState {
         if let Some(earlier) = earlier {
             labels::remove(&self.engine.docker, &earlier.id).await?;
         }
-        self.hold_network().await?;
-        let place = match (&self.holder, self.network) {
-            (Some((holder, _)), _) => NetworkMode::In(holder.clone()),
-            (None, ContainerNetwork::Host) => NetworkMode::Host,
-            (None, ContainerNetwork::Published) => NetworkMode::Behind(vec![node.address.port()]),
-        };
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut words = vec![self.image.program.clone()];
         words.extend(node.args.iter().cloned());
@@ -238,7 +203,7 @@ impl RunnerState {
             &self.data
         };
         let mut request = self
-            .request(&container, words, place)
+            .request(&container, words)
             .with_mount(Mount::bind_mount(path(own), path(own)));
         if self.system.is_some() {
             request = request.with_mount(Mount::tmpfs_mount("/tmp"));
@@ -264,11 +229,9 @@ impl RunnerState {
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let process = ProcessId::of(pid)
             .filter(|process| group.contains(&id) || process.has_variable(MARK, &self.deployment));
-        if self.network == ContainerNetwork::Host
-            && process.is_some_and(|process| elsewhere(process.pid))
-        {
+        if process.is_some_and(|process| elsewhere(process.pid)) {
             bail!(
-                "the engine's host network is not the network of this process; run both in the same one, or choose published ports",
+                "the engine's host network is not the network of this process; run both in the same one",
             );
         }
         let started = RunningContainer {
@@ -406,34 +369,6 @@ impl Runner for Containers {
 
     async fn kill(&self, node: &str) -> Result<(), ClusterError> {
         engine::run(self.send(node, Signal::SIGKILL)).await
-    }
-
-    async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
-        if self.shared.network != ContainerNetwork::Published || self.shared.holder.is_some() {
-            bail!("{node} shares its network with others and cannot be taken off it alone");
-        }
-        let docker = self.shared.engine.docker.clone();
-        let container = name(&self.shared.deployment, node);
-        engine::run(async move {
-            let done = if in_again {
-                let request = NetworkConnectRequest {
-                    container: container.clone(),
-                    ..NetworkConnectRequest::default()
-                };
-                docker.connect_network(BRIDGE, request).await
-            } else {
-                let request = NetworkDisconnectRequest {
-                    container: container.clone(),
-                    force: Some(false),
-                };
-                docker.disconnect_network(BRIDGE, request).await
-            };
-            done.map_err(|error| {
-                let what = if in_again { "connect" } else { "disconnect" };
-                failed!("cannot {what} {container} and the network {BRIDGE}: {error}")
-            })
-        })
-        .await
     }
 
     fn end(&self) -> Result<(), ClusterError> {

@@ -30,7 +30,6 @@ pub(crate) struct Children {
     system: Option<&'static dyn System>,
     /// What nodes run in its place since they were upgraded.
     others: Mutex<BTreeMap<String, PathBuf>>,
-    /// More of a node's environment, by its name.
     env: BTreeMap<String, Vec<(String, String)>>,
     deployment: String,
     detach: bool,

@@ -75,7 +75,6 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Servers that somebody else runs.
     pub(crate) fn of_others(nodes: Vec<PlannedNode>) -> Fleet {
         Fleet {
             nodes,
@@ -96,7 +95,6 @@ impl Fleet {
             })
     }
 
-    /// Starts the server of a node that is not running.
     pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
         let planned = self.planned(node)?;
         if self.pid(node).is_some() {
@@ -115,7 +113,6 @@ impl Fleet {
         })
     }
 
-    /// Another program for a node, from its next start on.
     pub(crate) fn run_from_now_on(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
         self.runner(node)?.run_from_now_on(node, program)
     }
@@ -156,7 +153,6 @@ impl Fleet {
         }
     }
 
-    /// SIGKILL; returns when the process is gone.
     pub(crate) async fn kill(&self, node: &str) -> Result<(), ClusterError> {
         self.running(node)?.kill(node).await?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
@@ -169,7 +165,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGSTOP; returns when the process has stopped.
     pub(crate) fn pause(&self, node: &str) -> Result<(), ClusterError> {
         self.running(node)?.signal(node, Signal::SIGSTOP)?;
         let patience = Instant::now() + SIGNAL_PATIENCE;
@@ -184,11 +179,6 @@ impl Fleet {
 
     pub(crate) fn resume(&self, node: &str) -> Result<(), ClusterError> {
         self.running(node)?.signal(node, Signal::SIGCONT)
-    }
-
-    /// Takes a running server off its network, or puts it back.
-    pub(crate) async fn plug(&self, node: &str, in_again: bool) -> Result<(), ClusterError> {
-        self.running(node)?.plug(node, in_again).await
     }
 
     /// Ends every server, waits until all are gone, removes data directories and the record; keeps logs.
@@ -206,7 +196,6 @@ impl Fleet {
         Some(self.own.as_ref()?.record.lock().unwrap().data.clone())
     }
 
-    /// Changes what others see of this deployment.
     pub(crate) fn update_record(
         &self,
         change: impl FnOnce(&mut Running),

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
 use crate::access::Access;
-use crate::layout::{Layout, MASTER_NAME, Plan, PlannedNode};
+use crate::layout::{Layout, MASTER_NAME, PlannedNode};
 use crate::probe::Prober;
 use crate::provisioner::Runner;
 use crate::proxy::Proxies;
@@ -25,6 +25,9 @@ use crate::{
 use children::Children;
 use fleet::Fleet;
 use ready::Start;
+
+/// How many ports in a row a layout uses.
+const PORTS: u16 = 3;
 
 /// Local processes, on addresses of `127.0.0.0/8` (Linux only: elsewhere these are not configured).
 ///
@@ -66,8 +69,6 @@ impl Provisioner for Process {
             server: Some(server),
             version: None,
             image: None,
-            layout: Layout::plan,
-            ports: 3,
             runner: Box::new(|record| Ok(Box::new(Children::new(program, env, record)))),
         };
         bring_up(topology, options, way).await
@@ -81,9 +82,6 @@ pub(crate) struct ProvisionerSettings<'a> {
     /// The server's version, where another binary told it before; the first node is asked if nobody knows.
     pub(crate) version: Option<String>,
     pub(crate) image: Option<String>,
-    pub(crate) layout: Plan,
-    /// How many ports in a row the layout uses.
-    pub(crate) ports: u16,
     pub(crate) runner: MakeRunner<'a>,
 }
 
@@ -105,9 +103,9 @@ pub(crate) async fn bring_up(
     let dir = std::path::absolute(&options.dir)
         .map_err(|error| failed!("{}: {error}", options.dir.display()))?;
     let access = Access::of(topology);
-    let plan = |port, data: &Path| (way.layout)(topology, options.links, port, &dir, data, &access);
+    let plan = |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
     let listens = |port| plan(port, &dir).listens();
-    let ports = ports::reserve(options.port, way.ports, listens)?;
+    let ports = ports::reserve(options.port, PORTS, listens)?;
     let data = data_dir(options, &dir, ports.port);
     let layout = plan(ports.port, &data);
     for node in &layout.nodes {

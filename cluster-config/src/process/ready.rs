@@ -81,7 +81,6 @@ impl Start<'_> {
         }
     }
 
-    /// Starts a server and waits until it can be used.
     pub(crate) async fn server(self, node: &PlannedNode) -> Result<(), ClusterError> {
         self.fleet.spawn(&node.name).await?;
         self.ready(node).await
@@ -129,7 +128,6 @@ impl Start<'_> {
         .await
     }
 
-    /// What the first node says of its own version.
     pub(crate) async fn version(self) -> Result<String, ClusterError> {
         let first = &self.fleet.nodes[0];
         self.until(first, || async {
@@ -318,7 +316,6 @@ impl Start<'_> {
     }
 }
 
-/// Compares what a server says under a name.
 fn expect(found: Option<&str>, name: &str, wanted: &str) -> Result<(), String> {
     if found == Some(wanted) {
         return Ok(());

@@ -11,7 +11,6 @@ use super::table::{ConnectionEnds, Direction, Flow, Treatments};
 /// A message up to this size is kept together while faults look for messages; a longer one passes as it comes.
 const MESSAGE_MOST: usize = 1024 * 1024;
 
-/// One direction of one connection, from its beginning.
 pub(super) struct Cutter {
     ends: Arc<ConnectionEnds>,
     splitter: Splitter,
@@ -133,7 +132,6 @@ impl Cutter {
         parcels
     }
 
-    /// What is left when the sender has ended.
     pub(super) fn rest(&mut self, flow: &Flow) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         let tail = std::mem::take(&mut self.tail);
@@ -185,7 +183,6 @@ impl Cutter {
             .labelled(|labels, passage| labels.push(passage, self.splitter.words()))
     }
 
-    /// Takes note of a message that passes.
     fn understand(
         &self,
         first: u8,

@@ -119,7 +119,6 @@ impl Drop for Proxies {
     }
 }
 
-/// What one listener needs to know.
 #[derive(Debug)]
 struct Proxy {
     table: LinkTable,

@@ -73,7 +73,6 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Bytes received and sent in this direction.
     pub(crate) fn of(&self, direction: Direction) -> [u64; 2] {
         let counts = self.counts[direction as usize].each_ref();
         counts.map(|count| count.load(Ordering::Relaxed))

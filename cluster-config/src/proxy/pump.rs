@@ -28,10 +28,8 @@ use super::table::{ConnectionEnds, Direction, Flow, LinkTable, Treatments, Verdi
 const UNDER_WAY: usize = 64 * 1024 * 1024;
 const READ_SIZE: usize = 32 * 1024;
 
-/// Where one direction's parcels wait.
 struct Queue {
     parcels: UnboundedSender<Parcel>,
-    /// How many were queued and are not delivered.
     waiting: AtomicUsize,
 }
 
@@ -147,7 +145,6 @@ async fn at(deadline: Option<(Instant, ConnectionEnding)>) -> ConnectionEnding {
     }
 }
 
-/// What reading one direction needs to know.
 struct Reader {
     ends: Arc<ConnectionEnds>,
     direction: Direction,
@@ -221,7 +218,6 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
     queue.push(Parcel::new(last));
 }
 
-/// What writing one direction needs to know.
 struct Writer {
     ends: Arc<ConnectionEnds>,
     direction: Direction,

@@ -53,7 +53,6 @@ struct FaultEffect {
     connections: Mutex<BTreeSet<u64>>,
 }
 
-/// The two ends of one connection through a proxy.
 #[derive(Debug)]
 pub(crate) struct ConnectionEnds {
     id: u64,
@@ -283,7 +282,6 @@ pub(super) struct Flow {
 pub(super) struct Verdict {
     /// Some fault holds it; then nothing else matters yet.
     pub(super) hold: bool,
-    /// All delays together, from the moment of reading.
     pub(super) late: Duration,
     /// The smallest pieces that a fault asks for, and the pause after each.
     pub(super) slice: Option<Slices>,
@@ -343,7 +341,6 @@ impl Flow {
         meant.map(|active| active.id).collect()
     }
 
-    /// Those of the faults that still concern it.
     pub(super) fn in_force(&self, mut marks: Marks) -> Marks {
         marks.retain(|mark| self.active.iter().any(|active| active.id == *mark));
         marks
@@ -359,7 +356,6 @@ impl Flow {
         }
     }
 
-    /// Returns when faults may have come or gone.
     pub(super) async fn changed(&mut self) {
         if self.faults.changed().await.is_ok() {
             self.select();

@@ -1,7 +1,6 @@
 //! The form of `[topology]`, a table that other files may hold too: one type per table, from which its parser and its JSON schema come.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -11,10 +10,7 @@ use toml::de::DeTable;
 
 use super::kind::Count;
 use super::validate::ProblemPlace;
-use super::{
-    ContainerNetwork, NodeSpec, Persistence, ProvisionerKind, Secret, Topology, TopologyKind, User,
-};
-use crate::Role;
+use super::{Persistence, ProvisionerKind, Topology, TopologyKind};
 use crate::input::{
     FileErrors, Problems, Scalar, Section, one_of, read_file, read_table, schema_of,
     without_defaults,
@@ -64,33 +60,11 @@ pub struct TopologyTable {
     tls: Option<bool>,
     /// Clients need a user and a password; the URL has one. Default false.
     acl: Option<bool>,
-    /// More users.
-    #[schemars(with = "Option<Vec<UserTable>>")]
-    users: Vec<UserTable>,
-    /// What is special about single nodes: the first with a role describes the first node of that role, and so on.
-    #[schemars(with = "Option<Vec<NodeSpec>>")]
-    nodes: Vec<NodeSpec>,
     /// What servers run in. Default process.
     provisioner: Option<ProvisionerKind>,
     /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a registry answers, else one
     /// that is built from the installed server.
     image: Option<String>,
-    /// How containers are reached. Default: the host's network where the engine shares it with this machine.
-    container_network: Option<ContainerNetwork>,
-}
-
-/// A user besides the one in the URL.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "User", transform = without_defaults, extend("required" = ["name", "password"]))]
-#[serde(default, deny_unknown_fields)]
-struct UserTable {
-    #[schemars(with = "String")]
-    name: Option<String>,
-    #[schemars(with = "String")]
-    #[serde(deserialize_with = "password")]
-    password: Option<Secret>,
-    /// In the words of Redis' ACLs. Default `~* &* +@all`.
-    rules: Option<String>,
 }
 
 /// A number of nodes; how many are allowed depends on the kind.
@@ -129,12 +103,6 @@ impl<'de> Deserialize<'de> for Line {
             _ => return Err(D::Error::custom("the rest of a redis.conf line, in quotes")),
         }))
     }
-}
-
-/// Anything: what is no password is said later, in a complaint that does not repeat it.
-fn password<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    Ok(value.as_str().map(Secret::new))
 }
 
 /// The JSON schema of a topology file, pretty-printed, with a line feed at its end.
@@ -196,19 +164,8 @@ impl TopologyTable {
             let kinds = one_of(TopologyKind::ALL.map(TopologyKind::name));
             section.complain("kind", format!("[topology] needs `kind`: {kinds}"));
         }
-        let user_sections = section.entries("users");
-        let users: Vec<User> = (self.users.iter().zip(&user_sections))
-            .map(|(table, section)| table.user(*section))
-            .collect();
         let mut topology = Topology::of(self.kind?);
-        topology.nodes.clone_from(&self.nodes);
         let counted = self.counts(section, &mut topology);
-        if self.acl == Some(false) && !users.is_empty() {
-            section.complain(
-                "acl",
-                "`acl` is false, and users are given; leave out one of the two",
-            );
-        }
         let topology = Topology {
             config: self.config,
             persistence: self.persistence,
@@ -217,25 +174,24 @@ impl TopologyTable {
                 .map_or(0, NodeCount::clamped),
             tls: self.tls.unwrap_or(false),
             acl: self.acl.unwrap_or(false),
-            users,
             provisioner: self.provisioner.unwrap_or_default(),
             image: self.image,
-            container_network: self.container_network,
             server: self.server.unwrap_or(topology.server),
             ..topology
         };
         let complaints = topology.complaints();
         let sound = complaints.is_empty();
-        let node_sections = section.entries("nodes");
         for (at, message) in complaints {
-            let span = span(&at, section, &node_sections, &user_sections);
+            let span = match at {
+                ProblemPlace::Key(key) => section.span(key),
+                ProblemPlace::Config(name) => section.inside("config").span(&name),
+            };
             section.problems.add(span, message);
         }
         (counted && sound).then_some(topology)
     }
 
-    /// Counts that are given; where one is not, as many as nodes are described, if any are. Whether the kind allows them all: one that it does
-    /// not allow is reported.
+    /// Counts that are given. Whether the kind allows them all: one that it does not allow is reported.
     fn counts(&self, section: Section<'_>, topology: &mut Topology) -> bool {
         let mut all_allowed = true;
         let applies = topology.kind.counts();
@@ -256,22 +212,14 @@ impl TopologyTable {
                 );
             }
         }
-        for known @ Count { key, role, .. } in applies {
-            let described = topology.nodes.iter().filter(|node| node.role == *role);
-            let described = u32::try_from(described.count()).unwrap_or(u32::MAX);
-            // The count is per master; masters come first.
-            let masters = match role {
-                Role::Replica => topology.count(Role::Master).max(1),
-                _ => 1,
-            };
-            let implied = (described > 0).then(|| described.div_ceil(masters));
+        for known @ Count { key, .. } in applies {
             let mut given = given.iter().filter(|(known, _)| known == key);
             let given = given.find_map(|(_, count)| *count);
             if let Some(problem) = given.and_then(|count| known.complaint(topology.kind, count)) {
                 section.complain(key, problem);
                 all_allowed = false;
-            } else if let Some(count) = given.map(|count| NodeCount(count).clamped()).or(implied) {
-                *topology.number_mut(key) = count;
+            } else if let Some(count) = given {
+                *topology.number_mut(key) = NodeCount(count).clamped();
             }
         }
         if let Some(NodeCount(found @ ..0)) = self.min_replicas_to_write {
@@ -285,46 +233,9 @@ impl TopologyTable {
     }
 }
 
-impl UserTable {
-    fn user(&self, section: Section<'_>) -> User {
-        for key in ["name", "password"] {
-            if section.get(key).is_none() {
-                section.complain(key, format!("[[topology.users]] needs `{key}`"));
-            }
-        }
-        if self.password.is_none() && section.get("password").is_some() {
-            section.complain("password", "`password` is no string in quotes");
-        }
-        User {
-            // What is missing was said above; said once is enough.
-            name: self.name.as_deref().unwrap_or("missing").to_owned(),
-            password: self.password.clone(),
-            rules: self.rules.as_deref().unwrap_or(User::EVERYTHING).to_owned(),
-        }
-    }
-}
-
 /// Lines of redis.conf by their directives.
-pub(super) fn lines<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
+fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let lines = BTreeMap::<String, Line>::deserialize(deserializer)?;
     let lines = lines.into_iter();
     Ok(lines.map(|(name, Line(rest))| (name, rest)).collect())
-}
-
-/// Where in the file a complaint of the topology belongs.
-fn span(
-    at: &ProblemPlace,
-    section: Section<'_>,
-    nodes: &[Section<'_>],
-    users: &[Section<'_>],
-) -> Range<usize> {
-    match at {
-        ProblemPlace::Key(key) => section.span(key),
-        ProblemPlace::Config(name) => section.inside("config").span(name),
-        ProblemPlace::Node(index, key) => nodes[*index].span(key),
-        ProblemPlace::NodeConfig(index, name) => nodes[*index].inside("config").span(name),
-        ProblemPlace::User(index, key) => users[*index].span(key),
-    }
 }

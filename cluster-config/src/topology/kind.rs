@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::Role;
 use crate::named_choices::words;
 
 words! {
@@ -36,7 +35,6 @@ words! {
 /// A number of nodes that a kind lets choose.
 pub(super) struct Count {
     pub(super) key: &'static str,
-    pub(super) role: Role,
     pub(super) allowed: RangeInclusive<u32>,
 }
 
@@ -105,13 +103,13 @@ impl TopologyKind {
 
     /// The numbers that it lets choose; another has no meaning for it.
     pub(super) fn counts(self) -> &'static [Count] {
-        const fn count(key: &'static str, role: Role, allowed: RangeInclusive<u32>) -> Count {
-            Count { key, role, allowed }
+        const fn count(key: &'static str, allowed: RangeInclusive<u32>) -> Count {
+            Count { key, allowed }
         }
-        const MASTERS: Count = count("masters", Role::Master, 1..=9);
-        const SHARDS: Count = count("shards", Role::Master, 1..=9);
-        const REPLICAS: Count = count("replicas", Role::Replica, 0..=5);
-        const SENTINELS: Count = count("sentinels", Role::Sentinel, 1..=7);
+        const MASTERS: Count = count("masters", 1..=9);
+        const SHARDS: Count = count("shards", 1..=9);
+        const REPLICAS: Count = count("replicas", 0..=5);
+        const SENTINELS: Count = count("sentinels", 1..=7);
         match self {
             TopologyKind::Sentinel => &[REPLICAS, SENTINELS],
             TopologyKind::Cluster => &[SHARDS, REPLICAS],
@@ -186,17 +184,5 @@ impl ProvisionerKind {
     /// For files that name only what differs from the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == ProvisionerKind::default()
-    }
-}
-
-words! {
-    /// How containers are reached. Nothing listens beyond loopback in either form.
-    pub enum ContainerNetwork {
-        /// The machine's own network: each node has a loopback address of its own, as processes have, and links can be harmed.
-        Host = "host",
-        /// Ports that the engine publishes on 127.0.0.1, the same number inside and outside: for engines in a virtual machine, as Docker
-        /// Desktop. Sentinel and cluster nodes share the network of one container that nobody harms, so that addresses mean
-        /// the same to nodes and to clients. Links between nodes do not pass this machine and cannot be harmed.
-        Published = "published",
     }
 }

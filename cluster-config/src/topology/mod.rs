@@ -2,7 +2,6 @@
 
 mod file;
 mod kind;
-mod node;
 mod user;
 mod validate;
 
@@ -11,10 +10,9 @@ use std::collections::BTreeMap;
 use crate::Role;
 
 pub use file::{TopologyTable, json_schema};
-pub use kind::{ContainerNetwork, Persistence, ProvisionerKind, TopologyKind};
-pub use node::NodeSpec;
+pub use kind::{Persistence, ProvisionerKind, TopologyKind};
 pub(crate) use user::OWN_USER;
-pub use user::{Secret, User};
+pub use user::Secret;
 
 /// The shape wanted, as data. A count that a kind does not use is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -43,16 +41,9 @@ pub struct Topology {
     /// Everything speaks TLS and nothing else, with certificates made for the run.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tls: bool,
-    /// Data nodes admit only users with a password: `locklab`, whose password is made for the run and stands in the URL,
-    /// and those of `users`.
+    /// Data nodes admit only the user `locklab`, whose password is made for the run and stands in the URL.
     #[serde(default, skip_serializing_if = "is_false")]
     pub acl: bool,
-    /// More users; any of them implies `acl`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub users: Vec<User>,
-    /// What is special about single nodes. The first with a role describes the first node of that role, and so on.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<NodeSpec>,
     /// What its servers run in.
     #[serde(default, skip_serializing_if = "ProvisionerKind::is_default")]
     pub provisioner: ProvisionerKind,
@@ -60,9 +51,6 @@ pub struct Topology {
     /// `postgres:17`) where a registry answers, else the installed server; always that for a `server` that is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// How containers are reached. `None`: the host's network where the engine shares it with this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container_network: Option<ContainerNetwork>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -77,21 +65,21 @@ fn is_false(truth: &bool) -> bool {
 
 /// A node before it has an address: its place in the topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NodeOutline<'a> {
+pub(crate) struct NodeOutline {
     pub(crate) role: Role,
     /// From 1 among the data nodes, or among the sentinels.
     pub(crate) number: u32,
-    pub(crate) spec: Option<&'a NodeSpec>,
 }
 
-impl NodeOutline<'_> {
-    /// `n1`, `s1`, or the name it was given.
-    pub(crate) fn name(&self) -> String {
-        match self.spec.and_then(|spec| spec.name.clone()) {
-            Some(name) => name,
-            None if self.role == Role::Sentinel => format!("s{}", self.number),
-            None => format!("n{}", self.number),
-        }
+impl NodeOutline {
+    /// `n1` or `s1`.
+    pub(crate) fn name(self) -> String {
+        let letter = if self.role == Role::Sentinel {
+            's'
+        } else {
+            'n'
+        };
+        format!("{letter}{}", self.number)
     }
 }
 
@@ -116,11 +104,8 @@ impl Topology {
             min_replicas_to_write: 0,
             tls: false,
             acl: false,
-            users: Vec::new(),
-            nodes: Vec::new(),
             provisioner: ProvisionerKind::Process,
             image: None,
-            container_network: None,
         }
     }
 
@@ -173,27 +158,20 @@ impl Topology {
         let places = self.places().into_iter();
         places
             .filter(|place| place.role == role)
-            .map(|place| place.name())
+            .map(NodeOutline::name)
             .collect()
     }
 
-    /// Whether clients need a password.
-    pub fn needs_password(&self) -> bool {
-        self.acl || !self.users.is_empty()
-    }
-
     /// Every node: masters first, then replicas, then sentinels.
-    pub(crate) fn places(&self) -> Vec<NodeOutline<'_>> {
+    pub(crate) fn places(&self) -> Vec<NodeOutline> {
         let masters = self.count(Role::Master);
         [Role::Master, Role::Replica, Role::Sentinel]
             .into_iter()
             .flat_map(|role| {
-                let mut specs = self.nodes.iter().filter(move |spec| spec.role == role);
                 let before = if role == Role::Replica { masters } else { 0 };
                 (1..=self.count(role)).map(move |number| NodeOutline {
                     role,
                     number: before + number,
-                    spec: specs.next(),
                 })
             })
             .collect()
@@ -220,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_usual_is_left_out_of_a_kept_plan() {
         let json = serde_json::to_string(&Topology::of(TopologyKind::Single)).unwrap();
-        assert!(!json.contains("tls") && !json.contains("users"), "{json}");
+        assert!(!json.contains("tls") && !json.contains("acl"), "{json}");
         let back: Topology = serde_json::from_str(&json).unwrap();
         assert_eq!(back, Topology::of(TopologyKind::Single));
     }

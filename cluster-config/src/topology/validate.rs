@@ -1,18 +1,12 @@
 //! Everything that is wrong with a topology, each with the place where it was said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use super::{Persistence, Topology, TopologyKind};
+use crate::ClusterError;
 
-use super::{ContainerNetwork, Persistence, Topology, TopologyKind, node, user};
-use crate::{ClusterError, Role};
-
-/// Where in a topology something is wrong, as a file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProblemPlace {
     Key(&'static str),
     Config(String),
-    Node(usize, &'static str),
-    NodeConfig(usize, String),
-    User(usize, &'static str),
 }
 
 impl Topology {
@@ -35,8 +29,6 @@ impl Topology {
         }
         self.of_redis_alone(&mut wrong);
         self.lines(&mut wrong);
-        self.special_nodes(&mut wrong);
-        self.admitted(&mut wrong);
         wrong
     }
 
@@ -50,19 +42,9 @@ impl Topology {
             ("min-replicas-to-write", self.min_replicas_to_write > 0),
             ("tls", self.tls),
             ("acl", self.acl),
-            ("users", !self.users.is_empty()),
-            ("nodes", !self.nodes.is_empty()),
-            (
-                "container-network",
-                self.container_network == Some(ContainerNetwork::Published),
-            ),
         ];
         for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-            let what = match key {
-                "container-network" => "container-network = \"published\"",
-                _ => key,
-            };
-            let message = format!("{what} does not apply to `{}`: it is for Redis", self.kind);
+            let message = format!("{key} does not apply to `{}`: it is for Redis", self.kind);
             wrong.push((ProblemPlace::Key(key), message));
         }
     }
@@ -88,15 +70,8 @@ impl Topology {
     }
 
     fn lines(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
-        let common = self.config.iter().map(|line| (None, line));
-        let own = self.nodes.iter().enumerate();
-        let own =
-            own.flat_map(|(index, node)| node.config.iter().map(move |line| (Some(index), line)));
-        for (node, (name, value)) in common.chain(own) {
-            let at = match node {
-                None => ProblemPlace::Config(name.clone()),
-                Some(index) => ProblemPlace::NodeConfig(index, name.clone()),
-            };
+        for (name, value) in &self.config {
+            let at = ProblemPlace::Config(name.clone());
             let complaint = match self.kind.is_redis() {
                 true => line_complaint(name, value),
                 false => form_complaint(name, value),
@@ -109,71 +84,12 @@ impl Topology {
                 Some(persistence) if Persistence::DECIDES.contains(&lower.as_str()) => {
                     format!("{name} is decided by persistence = \"{persistence}\"")
                 }
-                _ if self.min_replicas_to_write > 0
-                    && node.is_none()
-                    && lower == "min-replicas-to-write" =>
-                {
+                _ if self.min_replicas_to_write > 0 && lower == "min-replicas-to-write" => {
                     format!("{lower} is said twice")
                 }
                 _ => continue,
             };
             wrong.push((at, format!("config: {twice}; leave out one of the two")));
-        }
-    }
-
-    fn special_nodes(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
-        let mut seen: BTreeMap<Role, u32> = BTreeMap::new();
-        let mut taken: BTreeSet<&String> = BTreeSet::new();
-        for (index, spec) in self.nodes.iter().enumerate() {
-            let number = seen.entry(spec.role).or_default();
-            *number += 1;
-            let (number, count) = (*number, self.count(spec.role));
-            if number > count {
-                let message = format!(
-                    "nodes: this is {} number {number}, and the topology has {count}",
-                    spec.role
-                );
-                wrong.push((ProblemPlace::Node(index, "role"), message));
-                continue;
-            }
-            let Some(name) = &spec.name else { continue };
-            let place = match spec.role {
-                Role::Sentinel => format!("s{number}"),
-                Role::Master => format!("n{number}"),
-                Role::Replica => format!("n{}", self.count(Role::Master) + number),
-            };
-            let twice = || Some(format!("the name {name:?} is given twice"));
-            let complaint = node::name_complaint(name, &place);
-            if let Some(complaint) = complaint.or_else(|| twice().filter(|_| !taken.insert(name))) {
-                wrong.push((
-                    ProblemPlace::Node(index, "name"),
-                    format!("nodes: {complaint}"),
-                ));
-            }
-        }
-    }
-
-    fn admitted(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
-        let mut names = BTreeSet::new();
-        for (index, user) in self.users.iter().enumerate() {
-            let mut complain = |key, complaint: Option<String>| {
-                if let Some(complaint) = complaint {
-                    wrong.push((
-                        ProblemPlace::User(index, key),
-                        format!("users: {complaint}"),
-                    ));
-                }
-            };
-            complain("name", user::name_complaint(&user.name));
-            complain(
-                "name",
-                (!names.insert(&user.name)).then(|| format!("{:?} is given twice", user.name)),
-            );
-            complain(
-                "password",
-                user.password.as_ref().and_then(user::password_complaint),
-            );
-            complain("rules", user::rules_complaint(&user.rules));
         }
     }
 }
@@ -249,7 +165,6 @@ fn form_complaint(name: &str, value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NodeSpec;
 
     fn message(topology: &Topology) -> String {
         topology.validate().unwrap_err().to_string()
@@ -280,9 +195,8 @@ mod tests {
                 Single,
                 |topology| {
                     topology.config.insert("port".into(), "7000".into());
-                    let mut node = NodeSpec::of(Role::Master);
-                    node.config.insert("Requirepass".into(), "secret".into());
-                    topology.nodes.push(node);
+                    let own = ("Requirepass".into(), "secret".into());
+                    topology.config.extend([own]);
                 },
                 &["port is chosen by the harness", "Requirepass"],
             ),
@@ -320,28 +234,5 @@ mod tests {
         let mut enough = Topology::of(Sentinel);
         enough.min_replicas_to_write = 2;
         enough.validate().unwrap();
-    }
-
-    #[test]
-    fn names_that_mean_something_else_are_refused() {
-        let mut topology = Topology::of(TopologyKind::Masters);
-        for name in ["n2", "client", "Two words", "a"] {
-            topology.nodes.push(NodeSpec {
-                name: Some(name.into()),
-                ..NodeSpec::of(Role::Master)
-            });
-        }
-        topology.nodes.push(NodeSpec::of(Role::Replica));
-        let complaints = topology.complaints().into_iter();
-        let places: Vec<ProblemPlace> = complaints.map(|(at, _)| at).collect();
-        assert_eq!(
-            places,
-            [
-                ProblemPlace::Node(0, "name"),
-                ProblemPlace::Node(1, "name"),
-                ProblemPlace::Node(2, "name"),
-                ProblemPlace::Node(4, "role")
-            ]
-        );
     }
 }

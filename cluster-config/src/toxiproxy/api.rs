@@ -49,7 +49,6 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Answers one request. The path is without its query.
     pub(super) async fn answer(
         &mut self,
         method: &str,
@@ -92,7 +91,6 @@ impl Api {
         }
     }
 
-    /// The answer to a request that failed.
     pub(super) fn refused(&mut self, error: &ApiError) -> Response {
         self.numbered(response(error.status, TEXT, text(error) + "\n"))
     }
@@ -181,7 +179,6 @@ impl Api {
         })
     }
 
-    /// Ends every proxy and its connections.
     pub(super) async fn stop(&mut self) {
         for (_, mut proxy) in std::mem::take(&mut self.proxies) {
             proxy.running.shutdown().await;

@@ -17,7 +17,6 @@ pub use serve::Toxiproxy;
 
 const VERSION: &str = "2.12.0";
 
-/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct ApiError {
     #[serde(rename = "error")]

@@ -15,7 +15,6 @@ use crate::proxy::{Direction, LinkTable, ProxyRoute, Traffic, accept};
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
 
-/// A proxy as clients of the API see it.
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) name: String,
@@ -46,7 +45,6 @@ impl Proxy {
         !self.running.is_empty()
     }
 
-    /// Listens; nothing happens if it does already.
     pub(super) async fn start(&mut self) -> Result<(), ApiError> {
         if self.is_enabled() {
             return Ok(());

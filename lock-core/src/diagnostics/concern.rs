@@ -282,7 +282,6 @@ impl ServerReport {
     }
 }
 
-/// What was found at one server so far.
 struct Concerns<'a> {
     node: &'a str,
     all: Vec<Concern>,

@@ -21,7 +21,6 @@ macro_rules! script {
 }
 pub(super) use script;
 
-/// What every request of a hold is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) names: &'a Names,
@@ -128,7 +127,6 @@ pub(crate) enum ExtendAnswer {
     Missing,
 }
 
-/// Who holds, as a server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CurrentHolder {
     pub(crate) owner: String,
@@ -169,7 +167,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_script(&self) -> &'static Script {
         &EXTEND
     }
-    /// Adds the keys of one hold to `extend_script`.
     fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.key(self.extend_key(ask.names).as_bytes())
     }
@@ -177,7 +174,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.arg(ask.owner.as_bytes())
     }
-    /// Extends the lease of one hold to `ask.lease` from now.
     fn extend(&self, ask: &Ask<'_>) -> Request {
         if let Some(request) = self.extend_counted(ask) {
             return request;
@@ -205,7 +201,6 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn renews_alone(&self, ask: &Ask<'_>) -> bool {
         self.extend_counted(ask).is_some()
     }
-    /// Asks how it stands: who holds it, or how much is free.
     fn look(&self, names: &Names) -> Request {
         of_lock(RequestCommand::Script(&LOOK), names)
     }
@@ -312,7 +307,6 @@ pub(crate) struct Waiting<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LineMessage {
-    /// It has the lock.
     Called(HandedGrant),
     /// This owner gets the lock if it asks.
     Turn(String),

@@ -19,7 +19,6 @@ pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> Once {
     })
 }
 
-/// Counts down.
 pub(crate) fn count_down(names: &Names, publish: &'static str) -> Once {
     with_record(names, |record| {
         of_record(&COUNT_DOWN, names, record)

@@ -24,7 +24,6 @@ static EXTEND: Script = script!("extend_permits");
 /// A look that finds expired permits notifies those who listen in either way.
 const EVERYBODY: &[u8] = b"BOTH";
 
-/// How the number of permits changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// There is none yet.
@@ -114,7 +113,6 @@ impl Form for Permits {
     }
 }
 
-/// Gives permits back by their ids,.
 pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> Once {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
     with_record(names, |record| {
@@ -140,7 +138,6 @@ pub(crate) fn lease(
         .arg(names.channel.as_bytes())
 }
 
-/// Changes the number of permits.
 pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> Once {
     let (how, number) = match change {
         Change::Begin(number) => ("begin", i64::from(number)),
@@ -158,7 +155,6 @@ pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> On
     })
 }
 
-/// Asks for the ids of all held permits.
 pub(crate) fn list(names: &Names) -> Request {
     with_keys(&LIST, names)
         .arg(EVERYBODY)

@@ -126,7 +126,6 @@ pub(crate) enum MissingCounter {
     Stays,
 }
 
-/// Adds so many permits.
 pub(crate) fn add(
     names: &Names,
     count: i64,
@@ -146,7 +145,6 @@ pub(crate) fn add(
     })
 }
 
-/// Begins a semaphore.
 pub(crate) fn set(
     names: &Names,
     count: u32,
@@ -166,7 +164,6 @@ pub(crate) fn set(
     })
 }
 
-/// Takes what there is.
 pub(crate) fn drain(names: &Names) -> Once {
     with_record(names, |record| {
         of_record(&DRAIN, names, record).arg_ms(ANSWER_LIFE)

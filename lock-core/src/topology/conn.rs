@@ -93,7 +93,6 @@ impl Conn {
         }
     }
 
-    /// Sends one command. A server's error is a value here.
     pub(crate) async fn command(&self, command: &Cmd) -> RedisResult<Value> {
         let bytes = command.get_packed_command();
         let mut values = self.packed(&bytes, 1, false).await?;

@@ -103,7 +103,6 @@ pub(crate) struct Dialer {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
-    /// Carries the connections.
     pub(crate) runtime: ClientRuntime,
     commands: Arc<AtomicU64>,
 }
@@ -157,7 +156,6 @@ impl Dialer {
         }
     }
 
-    /// The user and the password to authenticate with, if any.
     fn credentials(&self) -> Option<(Option<&str>, &str)> {
         let wanted = self.wants_password.as_ref();
         let password = self.password.as_deref()?;
@@ -179,7 +177,6 @@ impl Dialer {
         wanted.swap(wants, Ordering::Relaxed) != wants
     }
 
-    /// Commands written so far over every connection of this dialer.
     pub(crate) fn commands(&self) -> u64 {
         self.commands.load(Ordering::Relaxed)
     }

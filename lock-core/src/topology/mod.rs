@@ -53,7 +53,6 @@ pub(crate) struct ServerReply {
     pub(crate) attempt: u32,
 }
 
-/// A field of INFO's answer.
 fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = info.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
@@ -162,7 +161,6 @@ pub(crate) trait Topology: Send + Sync {
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
     fn masters(&self) -> Vec<Arc<Node>>;
-    /// Closes all but the channels.
     fn close_nodes(&self);
 
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
@@ -177,7 +175,6 @@ pub(crate) trait Topology: Send + Sync {
     fn publish_command(&self) -> &'static str {
         self.channels().publish_command()
     }
-    /// Whether a pattern of channels can be subscribed.
     fn hears_patterns(&self) -> bool {
         self.publish_command() == "PUBLISH"
     }

@@ -79,7 +79,6 @@ pub(crate) struct Vote {
 }
 
 impl Voter {
-    /// So many masters.
     pub(crate) fn all(count: usize) -> impl Iterator<Item = Self> {
         let all = Arc::new(Mutex::new(vec![Vec::new(); count]));
         (0..count).map(move |own| Voter {

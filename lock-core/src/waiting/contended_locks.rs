@@ -48,7 +48,6 @@ struct Table {
     swept_at: Instant,
 }
 
-/// One lock, since this client had it last.
 #[derive(Debug)]
 struct ContendedLock {
     /// When it was given back; nothing while this client has it.

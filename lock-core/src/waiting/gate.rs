@@ -195,7 +195,6 @@ impl Subscriptions {
         !is_late
     }
 
-    /// Whether as many have spoken as are enough.
     fn have_spoken(&self) -> bool {
         let spoken = self
             .voices
@@ -204,7 +203,6 @@ impl Subscriptions {
         spoken.count() >= self.enough
     }
 
-    /// Completes when as many have spoken as are enough.
     async fn rest(&mut self) {
         while !self.have_spoken() {
             self.hint().await;

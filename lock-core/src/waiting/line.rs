@@ -53,7 +53,6 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         }
     }
 
-    /// Whether anybody waits for anything; may be a moment old.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }

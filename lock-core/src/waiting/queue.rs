@@ -26,7 +26,6 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long a client that waits no more stays subscribed: mostly it waits again soon.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Every line in which a client waits, by kind and lock.
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueues {
     queues: Mutex<HashMap<Key, Arc<WaitQueue>>>,
@@ -38,7 +37,6 @@ fn key(lock: &LockInner) -> Key {
     (lock.word, lock.names.key.clone())
 }
 
-/// The waiters of a client in one line.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
     lock: Arc<LockInner>,
@@ -254,7 +252,6 @@ impl State {
 }
 
 impl Seat {
-    /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
         self.queue.state.lock().subscribed
     }
@@ -348,7 +345,6 @@ impl WaitQueue {
             .unzip()
     }
 
-    /// Whether the client hears what is said to it.
     pub(crate) fn is_subscribed(&self) -> bool {
         self.state.lock().subscribed
     }
@@ -595,7 +591,6 @@ impl WaitQueue {
         notified
     }
 
-    /// Tells those who wait for an owner to ask; false if nobody does.
     pub(crate) fn ask_again(&self, owner: &str) -> bool {
         self.state.lock().ask_again(owner)
     }

@@ -282,7 +282,6 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     })
 }
 
-/// The rows of one table, by line and column.
 #[derive(Default)]
 struct Cells<'a> {
     common: String,

@@ -75,7 +75,6 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
     settings
 }
 
-/// The kind of lock that a row's subject was asked for.
 pub(super) fn kind(row: &BenchRow) -> String {
     let kind = row.measures.load.kind.clone();
     kind.unwrap_or("its own".to_owned())

@@ -59,9 +59,7 @@ pub(super) enum Value {
     Latency(Quantile, &'static Latency),
     OfVerdict(&'static OfVerdict, &'static str),
     Class(&'static str),
-    /// Whether a lock was safe while it was measured.
     Safety,
-    /// Whether a scenario came out as it expects.
     Outcome,
 }
 
@@ -82,7 +80,6 @@ impl Value {
         }
     }
 
-    /// The words that its bound may be; empty where it is a number.
     pub(super) fn states(&self) -> &'static [&'static str] {
         match self {
             Self::Class(_) | Self::Safety => &STATES,

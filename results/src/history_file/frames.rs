@@ -44,7 +44,6 @@ impl<R: BufRead> Frames<R> {
         }
     }
 
-    /// The next frame, or `false` at the end.
     fn begin(&mut self) -> io::Result<bool> {
         if self.source.source.fill_buf()?.is_empty() {
             return Ok(false);

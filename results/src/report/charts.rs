@@ -122,7 +122,6 @@ pub(super) fn throughput(run: &Run) -> Vec<Chart> {
 
 const CHARTS_MAX: usize = 6;
 
-/// Rows by workload and number of tasks.
 fn by_load(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
     let load = |row: &BenchRow| {
         format!(
@@ -218,7 +217,6 @@ pub(super) fn around(result: &ScenarioResult) -> Option<Chart> {
     is_short.then(|| svg::timeline(held))
 }
 
-/// All charts as one SVG picture.
 pub(super) fn document(run: &Run) -> Result<String, Fault> {
     let mut parts: Vec<Chart> = price(run).into_iter().collect();
     if !run.rows.is_empty() {

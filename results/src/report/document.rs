@@ -21,10 +21,8 @@ pub(super) const ALL: &[Form] = &[Form::Html, Form::Markdown, Form::Text];
 pub(super) struct Phrase {
     pub(super) text: String,
     pub(super) tone: Tone,
-    /// What stands above them in small letters.
     pub(super) label: String,
     pub(super) about: String,
-    /// The id of the block that they lead to.
     pub(super) link: String,
 }
 
@@ -39,7 +37,6 @@ impl Phrase {
         }
     }
 
-    /// A verdict in a word or two, in its tone.
     pub(super) fn verdict(verdict: &Verdict) -> Self {
         Self::new(tone(verdict.state), super::cells::verdict(verdict))
     }
@@ -93,7 +90,6 @@ pub(super) enum Block {
     Group(Group),
 }
 
-/// A part under a heading.
 #[derive(Clone, Default)]
 pub(super) struct Section {
     /// Where links lead; also what the list of contents knows it by.
@@ -130,7 +126,6 @@ pub(super) struct Group {
     pub(super) body: Vec<Block>,
 }
 
-/// A table; the first cell of each row is its head.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     pub(super) title: String,
@@ -157,7 +152,6 @@ pub(super) struct Row {
     pub(super) behind: Option<(&'static str, Vec<Vec<Phrase>>)>,
 }
 
-/// A cell: its words, and below them smaller lines.
 #[derive(Clone, Default)]
 pub(super) struct Cell {
     pub(super) words: Vec<Phrase>,
@@ -234,7 +228,6 @@ impl Table {
 }
 
 impl Block {
-    /// A part under a heading.
     pub(super) fn section(id: &str, title: &str, body: Vec<Block>) -> Self {
         Self::Section(Section {
             id: id.to_owned(),

@@ -57,7 +57,6 @@ fn words(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {
     }
 }
 
-/// Whether it is a server's name: `n1`.
 fn is_node(name: &str) -> bool {
     let digits = name.strip_prefix('n').unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

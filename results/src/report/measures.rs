@@ -26,7 +26,6 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
 /// first figure is not there, and a line without a part too.
 type Sentence = (&'static str, &'static [&'static str]);
 
-/// What is said of a row, in this order.
 const SENTENCES: &[Sentence] = &[
     (
         "schedule: ",

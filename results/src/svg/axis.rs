@@ -65,7 +65,6 @@ impl Axis {
         Self::new(Scale::Log, (low, high), pixels)
     }
 
-    /// Where a value lies, kept within the axis.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.min) / (self.max - self.min),
@@ -76,7 +75,6 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Values at which to put a tick, rising.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {

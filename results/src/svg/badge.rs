@@ -3,7 +3,6 @@
 use super::canvas::escape;
 use crate::audit::{Audit, AuditOutcome, AuditedSubject};
 
-/// The height of a badge in pixels, as others have it.
 const HEIGHT: u32 = 20;
 
 /// What became of the lock, as a file of its own. Of several locks the counts of all.

@@ -13,7 +13,6 @@ pub(crate) fn color(index: usize) -> usize {
     index % COLORS + 1
 }
 
-/// A growing list of elements.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
     body: String,
@@ -97,7 +96,6 @@ impl Canvas {
         }
     }
 
-    /// A filled shape around points.
     pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() > 2 {
             let points = joined(points);

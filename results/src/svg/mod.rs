@@ -40,7 +40,6 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// A chart of the natural width.
     fn new(title: &str, description: String, height: f64, body: canvas::Canvas) -> Self {
         Self {
             width: WIDTH,
@@ -112,5 +111,4 @@ impl Chart {
     }
 }
 
-/// The natural width of every chart, in pixels.
 pub(crate) const WIDTH: f64 = 880.0;

@@ -28,7 +28,6 @@ struct Point {
 
 /// So many calls must be slower than the last point of a curve: a tail of fewer is an anecdote.
 const SLOWER_AT_LEAST: f64 = 10.0;
-/// Points per factor of ten.
 const PER_DECADE: u32 = 12;
 
 const LEFT: f64 = 74.0;

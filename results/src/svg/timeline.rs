@@ -17,7 +17,6 @@ const LEFT: f64 = 110.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 26.0;
 const LANE: f64 = 30.0;
-/// The lanes of grants and of how long they took.
 const CURVE: f64 = 46.0;
 /// Over a whole run so many owners have a lane: those of the overlap, and their neighbours.
 const OWNERS_MAX: usize = 4;

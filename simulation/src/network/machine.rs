@@ -13,7 +13,6 @@ use tokio::io::ReadBuf;
 use super::{Event, Network, Phase};
 use crate::process::Process;
 
-/// What simulated clients find in the place of their machine.
 pub(crate) struct Machine(pub(crate) Arc<Network>);
 
 impl machine::Machine for Machine {
@@ -48,7 +47,6 @@ impl machine::Machine for Machine {
     }
 }
 
-/// The client's end of a connection.
 struct Stream {
     network: Arc<Network>,
     number: u64,

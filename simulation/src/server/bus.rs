@@ -137,7 +137,6 @@ impl Server {
         self.ping_node(to);
     }
 
-    /// What a node does ten times a second.
     pub(super) fn keep_cluster(&mut self) {
         let Some(timeout) = self
             .settings

@@ -52,7 +52,6 @@ pub(super) struct Node {
     pub(super) offset: u64,
     /// When this node last voted for one of its replicas.
     pub(super) voted_at: Option<Duration>,
-    /// The slots that it claimed last, as text.
     pub(super) claims: String,
     /// The state of the slots for which its claims were looked at.
     pub(super) seen: u64,

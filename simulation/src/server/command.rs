@@ -138,7 +138,6 @@ fn place(name: &[u8]) -> usize {
 }
 
 impl Spec {
-    /// The command of a name in letters of either size.
     pub(super) fn of(name: &[u8]) -> Option<Spec> {
         let mut small = [0; 20];
         let small = small.get_mut(..name.len())?;

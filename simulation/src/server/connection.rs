@@ -29,7 +29,6 @@ pub(super) struct Connection {
     /// The offset of the replication stream after its last command.
     pub(super) offset: u64,
     pub(super) waiting: Option<Waiting>,
-    /// Commands that came while it waits.
     pub(super) queued: VecDeque<Command>,
     /// A replica, once it has asked for the stream.
     pub(super) replica: Option<Replica>,
@@ -270,7 +269,6 @@ impl Server {
         self.resume_all();
     }
 
-    /// Whether a command is kept until a pause is over.
     pub(super) fn is_paused(&self, spec: &super::command::Spec) -> bool {
         // Servers are not kept waiting.
         if matches!(spec.name, "bus" | "replconf" | "psync") {

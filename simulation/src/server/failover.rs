@@ -12,7 +12,6 @@ use super::{
 const SECOND: Duration = Duration::from_secs(1);
 /// For how long another sentinel's word counts.
 const WORD: Duration = Duration::from_secs(5);
-/// How long a candidate waits for votes, at most.
 const ELECTION: Duration = Duration::from_secs(10);
 /// How long a replica that calls itself master is watched before it is told otherwise.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -63,7 +62,6 @@ impl Server {
         format!("slave {host}:{port} {host} {port} @ {master}")
     }
 
-    /// What a sentinel does ten times a second.
     pub(super) fn watch(&mut self) {
         let Some(sentinel) = &self.sentinel else {
             return;

@@ -149,7 +149,6 @@ impl Server {
         self.sync();
     }
 
-    /// Carries out a command of the file or of the master.
     pub(super) fn redo(&mut self, command: &Command) {
         if let Some(spec) = super::Spec::of(&command[0]) {
             self.keyspace.call(spec.name, &command[1..]);

@@ -119,7 +119,6 @@ impl Keyspace {
         }
     }
 
-    /// A key's item to be changed, made from nothing where it is not there.
     pub(super) fn get_or(&mut self, key: &[u8], nothing: Item) -> &mut Item {
         self.settle(key);
         let entry = self.keys.entry(key.to_vec());
@@ -205,7 +204,6 @@ impl Keyspace {
         self.first_end_ms
     }
 
-    /// Deletes what is over, and tells replicas.
     pub(super) fn expire_all(&mut self) {
         let over: Vec<Vec<u8>> = (self.keys.iter())
             .filter(|(_, entry)| self.is_over(entry))

@@ -35,7 +35,6 @@ pub(super) enum Purpose {
     Master,
     Asks(WatchedPeer),
     Hears(WatchedPeer),
-    /// To another node of the cluster.
     Bus(usize),
     Migrates,
 }

@@ -94,7 +94,6 @@ pub struct Server {
     connected: u64,
     waiters: BTreeSet<ConnectionId>,
     ended: Vec<ConnectionId>,
-    /// Connections and links that may have bytes to send.
     ready: Vec<ConnectionId>,
     links_ready: Vec<LinkId>,
     listeners: pubsub::Listeners,
@@ -118,7 +117,6 @@ pub struct Server {
     dice: Dice,
 }
 
-/// Numbers that look random, from a seed.
 #[derive(Debug, Default)]
 struct Dice(u64);
 
@@ -393,7 +391,6 @@ impl Server {
         Ok(spec)
     }
 
-    /// Why nothing may be written now.
     fn refuses_writes(&self) -> Option<Reply> {
         if self.settings.min_replicas > 0
             && self.following.is_none()

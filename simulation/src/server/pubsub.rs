@@ -11,7 +11,6 @@ use super::{
     strings::fits,
 };
 
-/// The three ways to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SubscriptionKind {
     Channel,

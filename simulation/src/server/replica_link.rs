@@ -22,7 +22,6 @@ enum Stage {
     Online,
 }
 
-/// The master of a replica, and the link to it.
 #[derive(Debug)]
 pub(super) struct Following {
     master: Address,
@@ -241,7 +240,6 @@ impl Server {
         self.feed(raw);
     }
 
-    /// Says how much it has read, and how much of it is on the disk.
     fn acknowledge_master(&mut self) {
         self.sync_if_always();
         let (offset, synced) = (self.stream.offset.to_string(), self.file.offset.to_string());
@@ -324,7 +322,6 @@ impl Server {
         ]))
     }
 
-    /// What INFO says of the role.
     pub(super) fn replica_lines(&self) -> Vec<(&'static str, String)> {
         let Some(following) = &self.following else {
             return vec![("role", "master".to_owned())];

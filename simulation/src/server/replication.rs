@@ -76,7 +76,6 @@ impl Stream {
         }
     }
 
-    /// Begins a history that is another's up to an offset.
     pub(super) fn adopt(&mut self, id: String, offset: u64) {
         self.id = id;
         self.offset = offset;
@@ -162,7 +161,6 @@ impl Server {
             .saturating_sub(replica.heard_at.as_secs())
     }
 
-    /// How many replicas were heard lately.
     pub(super) fn good_replicas(&self) -> u32 {
         let most = self.settings.min_replicas_max_lag_s;
         let good = self
@@ -407,7 +405,6 @@ impl Server {
         }
     }
 
-    /// Ends the patience of those for whom it is over.
     pub(super) fn give_up_waiting(&mut self) {
         let now = self.now;
         self.let_go(|until| now >= until);

@@ -99,7 +99,6 @@ impl Reply {
         Some((Reply::Array(parts), length))
     }
 
-    /// The parts of an array of texts: a command.
     pub(crate) fn into_command(self) -> Option<Command> {
         let Reply::Array(parts) = self else {
             return None;

@@ -25,10 +25,8 @@ setmetatable(_G, {
     end,
 })"#;
 
-/// Scripts that a server knows, by the digests of their texts.
 pub(super) type Scripts = BTreeMap<Vec<u8>, Arc<[u8]>>;
 
-/// The server whose script runs, lent for as long as it does.
 #[derive(Debug, Default)]
 struct RunningScript {
     server: Server,
@@ -144,12 +142,10 @@ impl Interpreter {
     }
 }
 
-/// Makes what all servers of this thread have in common.
 pub(crate) fn prepare() {
     INTERPRETER.with(|_| {});
 }
 
-/// `redis.call` and `redis.pcall`.
 fn called(lua: &Lua, parts: MultiValue, strict: bool) -> mlua::Result<Value> {
     let answer = LENT.with_borrow_mut(|lent| {
         let digits = lent.server.keyspace.digits;

@@ -180,7 +180,6 @@ impl Server {
         self.is_up(peer.asks)
     }
 
-    /// Asks or tells somebody; nothing where there is no connection.
     fn ask_peer(&mut self, who: &WatchedPeer, asked: PendingQuestion, command: &[&str]) {
         let Some(link) = self.peer(who).and_then(|peer| peer.asks) else {
             return;
@@ -364,7 +363,6 @@ impl Server {
         }
     }
 
-    /// Says to those who listen what happened.
     pub(super) fn announce(&mut self, event: &str, about: &str) {
         self.deliver(None, "publish", event.as_bytes(), about.as_bytes());
     }

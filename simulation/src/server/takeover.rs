@@ -10,7 +10,6 @@ const HAND_OVER: Duration = Duration::from_secs(5);
 /// A replica that has heard nothing for this and ten times the timeout has too old keys.
 const PING_PERIOD: Duration = Duration::from_secs(10);
 
-/// A candidate's try.
 #[derive(Debug, Clone)]
 pub(super) struct Election {
     at: Duration,
@@ -63,7 +62,6 @@ impl Server {
         Reply::OK
     }
 
-    /// A replica asks its master to stop for it.
     pub(super) fn hand_over(&mut self, to: usize) {
         let until = self.now + 2 * HAND_OVER;
         let own = self
@@ -158,7 +156,6 @@ impl Server {
         }
     }
 
-    /// Becomes master of what its master had.
     fn take_over(&mut self, epoch: u64) {
         let Some(cluster) = &mut self.cluster else {
             return;
@@ -177,7 +174,6 @@ impl Server {
         self.tell_all();
     }
 
-    /// A replica asks for this master's vote.
     pub(super) fn vote_for(
         &mut self,
         candidate: usize,

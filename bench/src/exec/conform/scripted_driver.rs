@@ -52,7 +52,6 @@ pub(super) struct ScriptedDriver {
     pub(super) events: Vec<Object>,
     /// What it did that no driver may, line by line.
     pub(super) wrong: Vec<String>,
-    /// It printed its last line.
     over: bool,
 }
 
@@ -82,7 +81,6 @@ impl ScriptedDriver {
         })
     }
 
-    /// Whether it ended, or closed its output.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
@@ -91,7 +89,6 @@ impl ScriptedDriver {
         !self.over && self.stdin.is_some() && self.wrong.is_empty()
     }
 
-    /// Sends a request, whose `id` is added, and gives that.
     pub(super) async fn send(&mut self, mut request: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -138,19 +135,16 @@ impl ScriptedDriver {
         }
     }
 
-    /// Sends a request and waits for its answer.
     pub(super) async fn ask(&mut self, request: Value, within: Duration) -> Result<Reply, String> {
         let id = self.send(request).await;
         self.reply(id, within).await
     }
 
-    /// Reads for so long, or until `enough` of what was read.
     pub(super) async fn listen(&mut self, length: Duration, enough: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + length;
         while !self.over && !enough(self) && self.next_line(deadline).await.is_some() {}
     }
 
-    /// Whether an answer has come, without waiting.
     pub(super) fn has(&self, id: u64) -> bool {
         self.answered.contains(&id)
     }

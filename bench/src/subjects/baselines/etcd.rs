@@ -102,7 +102,6 @@ impl Members {
         Ok((*number, client.clone().expect("it was just made")))
     }
 
-    /// Goes on to the next member, unless somebody has done so.
     async fn leave(&self, number: usize) {
         let mut dialled = self.dialled.lock().await;
         if dialled.0 == number {
@@ -327,7 +326,6 @@ struct EtcdHold {
     members: Arc<Members>,
     key: Vec<u8>,
     id: i64,
-    /// Until it is given back.
     leased: Mutex<Option<LeaseInUse>>,
 }
 

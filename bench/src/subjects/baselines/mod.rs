@@ -54,14 +54,12 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldExpiry {
-    /// The lease, which the server keeps beside the lock.
     Lease,
     /// The session, which the server ends when it has not heard of the client for long enough. A lease is then only the holder's own wish, and the
     /// client gives the lock back when it is over.
     Session,
 }
 
-/// A lock of another system.
 pub(super) struct Baseline {
     name: &'static str,
     about: &'static str,
@@ -84,7 +82,6 @@ pub fn system_of(target: &str) -> Option<&'static str> {
     rows.find(|row| row.system == scheme).map(|row| row.system)
 }
 
-/// The topologies of systems other than Redis.
 pub(crate) fn topologies() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<_> = BASELINES.iter().flat_map(|row| row.topologies).collect();
     all.dedup();
@@ -153,7 +150,6 @@ pub fn addresses(target: &str) -> Vec<String> {
     hosts.split(',').map(full).collect()
 }
 
-/// The locks of other systems.
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     BASELINES.iter().map(Baseline::subject)
 }
@@ -169,7 +165,6 @@ struct SystemClientParts {
 }
 
 impl SystemClientParts {
-    /// What to say where nobody answers there.
     fn unreachable(&self, why: impl std::fmt::Display) -> SubjectError {
         let target = results::secrets::redact(&self.target);
         SubjectError::unreachable(format!("{target} does not answer: {why}"))
@@ -225,7 +220,6 @@ struct SystemGrant {
 trait Store: Send + Sync {
     /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError>;
-    /// Ends in an orderly way.
     async fn close(&self) {}
 }
 
@@ -261,7 +255,6 @@ where
     }
 }
 
-/// What names a hold in its row: the lock, and who holds it.
 #[derive(Debug, Clone)]
 struct RowKey {
     lock: String,
@@ -446,7 +439,6 @@ struct CallerHold {
 #[derive(Debug, Clone, Copy)]
 struct Belief {
     sure_until: Instant,
-    /// The end of the lease, where only the client knows of it.
     ends: Option<Instant>,
     lost: bool,
 }

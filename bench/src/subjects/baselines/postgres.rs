@@ -257,7 +257,6 @@ struct AdvisoryHold {
     ended: watch::Receiver<()>,
     is_shared: bool,
     key: String,
-    /// Until it is given back.
     connection: Mutex<Option<Arc<Connection>>>,
 }
 

@@ -81,7 +81,6 @@ async fn removed(own: &SystemClientParts, prefix: &str) -> Result<(), Error> {
 struct ZooKeeper {
     cluster: String,
     session: Duration,
-    /// Until its session has ended.
     client: Mutex<Option<Client>>,
     /// A holder believes until the library says `Expired`.
     acts_on_expired: bool,
@@ -226,7 +225,6 @@ impl Store for ZooKeeper {
 struct Node {
     client: Client,
     directory: String,
-    /// Without the number, which the server appends.
     name: String,
     path: Option<String>,
 }
@@ -252,7 +250,6 @@ impl Node {
         }
     }
 
-    /// Removes it, also where only its beginning is known.
     async fn remove(&self) -> Result<(), Error> {
         let path = match &self.path {
             Some(path) => path.clone(),

@@ -47,9 +47,7 @@ struct CellRun {
 }
 
 enum FollowUpRun {
-    /// A sound lock on a scenario and a seed.
     Twin(usize, u64),
-    /// A run of a cell once more.
     Again(usize, usize),
 }
 
@@ -70,7 +68,6 @@ pub(super) struct AuditRuns<'a> {
 }
 
 impl<'a> AuditRuns<'a> {
-    /// Decides what is to be run; starts nothing.
     pub(super) fn new(work: &'a AuditRun<'a>, met: &'a [ProbedLock]) -> Self {
         let mut cells = Vec::new();
         for (asked, one) in work.scenarios.iter().enumerate() {
@@ -275,7 +272,6 @@ impl<'a> AuditRuns<'a> {
         self.keep(keeper)
     }
 
-    /// Writes the scorecard as it stands.
     fn keep(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
         let mut subjects: Vec<AuditedSubject> =
             self.met.iter().map(|met| met.audited.clone()).collect();
@@ -415,7 +411,6 @@ fn kept(ended: PlanOutcome, keeper: &mut Keeper, terminal: &Terminal) -> Finishe
     }
 }
 
-/// What a run says, with its twin in view.
 fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
     let twin = &tried.twin;
     let judged = match &tried.ran.result {

@@ -26,13 +26,11 @@ type Has = Result<Abilities, (AuditOutcome, String)>;
 pub(super) struct ProbedLock {
     /// What the scorecard says of it before any scenario.
     pub(super) audited: AuditedSubject,
-    /// The lock, each of its clients a process.
     pub(super) subject: Arc<dyn Subject>,
     /// What it has on servers of each shape, or what that makes of every scenario there: it did not say hello, or has nothing to lock with.
     abilities: Vec<(TopologyKind, Has)>,
     /// The version of the servers that were started for it.
     pub(super) server: Option<String>,
-    /// The first servers on which it said hello.
     pub(super) met_on: Option<TopologyKind>,
 }
 

@@ -20,7 +20,6 @@ use crate::terminal::Terminal;
 
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Flags of `kube run`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]

@@ -8,7 +8,6 @@ use lock_core::diagnostics::{Monitored, Traced};
 /// Longest wait for what MONITOR has still to show at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A script call as its server ran it.
 struct Run {
     node: String,
     words: Vec<String>,

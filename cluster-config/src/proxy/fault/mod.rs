@@ -101,7 +101,6 @@ pub enum LinkFault {
 pub(crate) enum Treatment {
     Pass,
     Changed,
-    /// They arrive this much after they were read.
     Late(Duration),
     Hold,
     Slice(Slices),
@@ -120,11 +119,9 @@ pub(crate) struct Slices {
     pub(super) size: usize,
     /// At most so many more or fewer, drawn uniformly.
     pub(super) variation: usize,
-    /// Pause after each piece.
     pub(super) delay: Duration,
 }
 
-/// What was read at once from one connection.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {
     pub(super) bytes: &'a mut [u8],
@@ -148,7 +145,6 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// A message read now that the fault means.
     pub(super) fn message(bytes: &'a mut [u8]) -> Chunk<'a> {
         Chunk {
             meant: true,
@@ -201,7 +197,6 @@ pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
         None
     }
 
-    /// A chunk that it noted has arrived.
     fn delivered(&self) {}
 }
 

@@ -8,10 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::frame::MessageWords;
 
-/// Numbers of the faults that mean a command.
 pub(crate) type Marks = Vec<u64>;
 
-/// What a message on its way back to the client is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyRole {
     Answer(Marks),
@@ -21,7 +19,6 @@ pub(crate) enum ReplyRole {
     Push,
 }
 
-/// What comes back after this message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     #[default]
@@ -189,7 +186,6 @@ impl Dialogue {
         ReplyRole::Answer(marks)
     }
 
-    /// One channel was subscribed to or left.
     fn confirmation(&mut self, words: &MessageWords) -> ReplyRole {
         let (verb, channel) = (words.get(0).unwrap_or_default(), words.get(1));
         let verb = verb.to_ascii_lowercase();

@@ -264,7 +264,6 @@ impl Framer {
         true
     }
 
-    /// Keeps a word of the outermost level.
     fn note(&mut self, word: &[u8]) {
         if self.open.len() <= 1 && self.words.count() < WORDS_MOST {
             self.words.push(word);

@@ -49,7 +49,6 @@ impl Splitter {
         self.framer.words()
     }
 
-    /// Takes the next piece from a chunk that is not empty.
     pub(crate) fn next(&mut self, bytes: &mut &[u8], dialogue: &mut Dialogue) -> Piece {
         if dialogue.lost {
             *bytes = &[];

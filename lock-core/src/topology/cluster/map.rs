@@ -4,7 +4,6 @@ use redis::Value;
 use crate::target::Endpoint;
 use crate::topology::{info_field, slot::SLOTS};
 
-/// One master and its slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shard {
     pub(super) master: Endpoint,
@@ -80,7 +79,6 @@ impl View {
     }
 }
 
-/// Where a node is.
 fn node(value: &Value, asked: &Endpoint) -> Option<Endpoint> {
     let Value::Array(parts) = value else {
         return None;

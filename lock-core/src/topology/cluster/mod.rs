@@ -27,7 +27,6 @@ use crate::topology::refusal::{RequestPurpose, passes};
 const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first good answer others may still outrank it.
 const GRACE: Duration = Duration::from_millis(30);
-/// How many nodes are asked at once.
 const WITNESSES: usize = 8;
 const NOBODY: u16 = u16::MAX;
 
@@ -172,7 +171,6 @@ impl ChannelRouter for State {
     }
 }
 
-/// The nodes of a cluster and the map of its slots.
 struct State {
     dialer: Arc<Dialer>,
     seeds: Vec<Endpoint>,
@@ -231,7 +229,6 @@ impl State {
         self.version.subscribe()
     }
 
-    /// The node at an address, known before or not.
     fn node(&self, endpoint: Endpoint) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
         let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
@@ -281,7 +278,6 @@ impl State {
         }
     }
 
-    /// Some of the nodes that can be asked, others each time where there are many.
     fn witnesses(&self) -> Vec<Arc<Node>> {
         for seed in &self.seeds {
             self.node(seed.clone());

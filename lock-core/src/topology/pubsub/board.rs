@@ -20,7 +20,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// Before a subscription that was refused is asked for again: somebody may have given the right meanwhile.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
-/// Knows where each channel is subscribed.
 pub(super) struct Board {
     places: Arc<dyn ChannelRouter>,
     sharded: bool,

@@ -116,7 +116,6 @@ impl Channel {
         self.hints.send_modify(|count| *count += 1);
     }
 
-    /// Whether nobody has waited for longer than `linger`.
     pub(super) fn is_idle(&self, linger: Duration) -> bool {
         self.waiters.load(Ordering::Acquire) == 0 && self.idle_since.lock().elapsed() > linger
     }

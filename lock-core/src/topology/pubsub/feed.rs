@@ -29,7 +29,6 @@ struct Member {
     pending: u32,
 }
 
-/// The channels that are subscribed at one node.
 pub(super) struct Feed {
     id: u64,
     node: Arc<Node>,
@@ -46,7 +45,6 @@ struct Live {
     asked: VecDeque<Option<String>>,
     /// A subscription was acknowledged or refused.
     answered: bool,
-    /// Since when something is expected and nothing was heard.
     expecting: Option<Instant>,
     heard: Instant,
 }

@@ -69,7 +69,6 @@ impl Hub {
         }
     }
 
-    /// Joins the waiters of a channel.
     pub(crate) fn join(&self, key: &[u8], tune: Tune<'_>) -> Waiter {
         let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
         let mut registry = self.registry.lock();
@@ -139,7 +138,6 @@ impl Channels {
         }
     }
 
-    /// Joins the waiters of a channel.
     pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         Subscription {
             waiter: self.hub.join(key, tune),

@@ -61,7 +61,6 @@ impl Sentinel {
         }
     }
 
-    /// Finds the master.
     pub(crate) async fn reach(&self, target: &Target, deadline: Instant) -> Result<(), NodeError> {
         let _ = timeout_at(deadline, self.state.search()).await;
         if self.state.master().is_some() {

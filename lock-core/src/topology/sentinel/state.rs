@@ -20,7 +20,6 @@ const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first report the others are waited for, unless a majority agrees before.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// The sentinels and the master they name.
 pub(super) struct State {
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
@@ -67,7 +66,6 @@ impl State {
         self.master.read().clone()
     }
 
-    /// Looks for the master, or joins the search under way.
     pub(super) fn search(&self) -> Joined<()> {
         let look = |state: Arc<State>| async move { state.look().await };
         self.search.join(&self.dialer.runtime, &self.me, look)
@@ -203,7 +201,6 @@ impl ChannelRouter for State {
     }
 }
 
-/// One sentinel.
 pub(super) struct SentinelNode(Arc<Node>);
 
 impl SentinelNode {

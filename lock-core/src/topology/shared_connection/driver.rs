@@ -20,7 +20,6 @@ pub(super) struct Driver {
     wire: Arc<SharedConnection>,
     reading: ReadHalf,
     decoder: ReplyDecoder,
-    /// What was read and not decoded yet.
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
@@ -52,7 +51,6 @@ impl Driver {
         }
     }
 
-    /// Serves until the connection ends.
     pub(super) async fn run(mut self) {
         let _ending = EndOnDrop(Arc::clone(&self.wire));
         let why = poll_fn(|context| self.poll(context)).await;
@@ -69,7 +67,6 @@ impl Driver {
         self.poll_write(context)
     }
 
-    /// Reads and hands on until there is no more; ready at the end of the stream.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<String> {
         let mut chunk = [MaybeUninit::uninit(); CHUNK];
         loop {
@@ -126,7 +123,6 @@ impl Driver {
         end
     }
 
-    /// Writes what there is; ready if that cannot go on.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<String> {
         loop {
             if self.written == self.output.len() {

@@ -36,7 +36,6 @@ impl fmt::Display for BadReply {
 /// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long array is read twice.
 #[derive(Debug, Default)]
 pub(in crate::topology) struct ReplyDecoder {
-    /// The arrays that are not complete, outermost first.
     arrays: Vec<PartialArray>,
     /// Bytes and elements of the reply so far.
     bytes: usize,
@@ -102,7 +101,6 @@ impl ReplyDecoder {
         Ok((None, used))
     }
 
-    /// Refuses a reply that is too long with `more` bytes.
     fn check(&self, more: usize) -> Result<(), BadReply> {
         let memory = self.elements * size_of::<Value>();
         if memory.max(self.bytes.saturating_add(more)) > REPLY_LIMIT_BYTES {

@@ -192,7 +192,6 @@ impl Session {
         }
     }
 
-    /// Whether something that was taken is not sent yet.
     pub(super) fn owes(&self) -> bool {
         self.state.lock().wants_write()
     }

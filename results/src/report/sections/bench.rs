@@ -13,7 +13,6 @@ use crate::report::measures;
 use crate::run::{BenchRow, Comparison, Run};
 use crate::units;
 
-/// The rows, below each other.
 pub(super) fn section(run: &Run) -> Block {
     let note = match run.audit {
         Some(_) => {
@@ -48,7 +47,6 @@ pub(super) fn section(run: &Run) -> Block {
     Block::section("bench-h", "Benchmarks", body)
 }
 
-/// What is said of a row beyond the table.
 fn in_full(row: &BenchRow) -> Block {
     Block::Fold(Fold {
         summary: vec![row.title().into()],
@@ -178,7 +176,6 @@ fn group(run: &Run, group: &Group) -> Block {
     Block::part("table", body)
 }
 
-/// A sweep: its curve, its levels, and what follows from it.
 pub(in crate::report) fn sweep((index, sweep): (usize, &Sweep)) -> Block {
     let rows = sweep.points.iter().map(|point| {
         let first = Cell::from(units::figure(point.level));

@@ -45,7 +45,6 @@ pub(super) fn of(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// Everything that limits trust, of the run and of its parts.
 fn warnings(run: &Run) -> Block {
     let mut warnings = Vec::new();
     if run.partial {

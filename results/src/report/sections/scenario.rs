@@ -32,7 +32,6 @@ pub(super) fn id(index: usize) -> String {
     format!("s{}", index + 1)
 }
 
-/// How it came out, to say how much a reader would miss it.
 pub(super) fn came_out(result: &ScenarioResult) -> &'static str {
     let mut states = result.verdicts.iter().map(|(_, verdict)| verdict.state);
     match result.outcome() {
@@ -85,7 +84,6 @@ fn section(id: &str, result: &ScenarioResult) -> Block {
     })
 }
 
-/// How a conviction came about; `None` where it has no steps.
 fn steps(id: &str, result: &ScenarioResult) -> Option<Block> {
     let sequence = sequence(&format!("{id}sequence"), result)?;
     let note = "The shortest part of the history that convicts, from top to bottom. Solid: a command; dashed: its answer. Which server answered is \
@@ -217,7 +215,6 @@ fn when(anomaly: &Anomaly) -> String {
     }
 }
 
-/// What was done to servers, links and clients.
 fn faults(result: &ScenarioResult) -> Table {
     // No line may end inside of the arrow of a link.
     let unbroken = |text: &str| text.replace("->", "-\u{2060}>");

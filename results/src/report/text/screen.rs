@@ -31,7 +31,6 @@ const ROWS_MAX: usize = 12;
 const DOUBTS_MAX: usize = 4;
 const REASONS_MAX: usize = 3;
 
-/// What stands before a command that shows something.
 const COMMAND: &str = "        locklab ";
 
 /// What a screen has beside the run.
@@ -298,7 +297,6 @@ fn entry_line(words: &[String]) -> String {
 /// A group of entries, how many of them are shown, and the word for the others.
 type Group<'a> = (Vec<&'a Entry>, usize, &'static str);
 
-/// Groups of entries one below the other, as one table or a list.
 fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
     let shown = |(entries, most, _): &Group<'_>| match entries.len() > *most {
         true => most.saturating_sub(1),

@@ -118,7 +118,6 @@ pub(super) const GREY: char = '\u{2065}';
 pub(super) const PLAIN: char = '\u{2064}';
 const COLORS: [char; 5] = [RED, GREEN, YELLOW, GREY, PLAIN];
 
-/// The colour of a part of the answer.
 pub(super) fn tone_color(tone: Tone) -> char {
     match tone {
         Tone::Lost => RED,

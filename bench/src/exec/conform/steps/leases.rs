@@ -14,7 +14,6 @@ use crate::protocol::{self, error_text};
 /// How long another client waits for a lock whose lease ends.
 const NEXT_MS: u64 = 6_000;
 
-/// A lock whose lease lapsed, and that another client has now.
 struct LapsedLease {
     lock: String,
     first: String,
@@ -23,7 +22,6 @@ struct LapsedLease {
 }
 
 impl Trial<'_> {
-    /// `a` lets a lease lapse, and `b` has the lock.
     async fn lapsed(&mut self) -> Result<LapsedLease, String> {
         self.both().await?;
         let asked = Instant::now();
@@ -110,7 +108,6 @@ impl Trial<'_> {
         }
     }
 
-    /// A renewed lock is held for longer than the lease that is renewed.
     pub(super) async fn renewal(&mut self) -> MaybeFound {
         let Some(ms) = self.watchdog_ms else {
             return not_asked("hello has no watchdog_ms: nothing is renewed");
@@ -158,7 +155,6 @@ impl Trial<'_> {
         }
     }
 
-    /// A renewed lock is deleted at the server.
     async fn lost(&mut self, grant: &str) -> Found {
         let renews_ms = self.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
         flush(&self.options.target).await?;
@@ -197,7 +193,6 @@ fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     }
 }
 
-/// Deletes everything at a target of one server that is ours.
 async fn flush(target: &str) -> Result<(), String> {
     let tried = async {
         let client = redis::Client::open(target)?;

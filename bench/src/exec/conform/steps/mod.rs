@@ -192,7 +192,6 @@ impl<'a> Trial<'a> {
         self.result.steps.push(step);
     }
 
-    /// Whether the driver's hello lists a feature.
     fn lists(&self, feature: &str) -> bool {
         self.features.iter().any(|has| has == feature)
     }
@@ -298,7 +297,6 @@ impl<'a> Trial<'a> {
         self.drivers[which].as_mut().expect("started by `both`")
     }
 
-    /// A lock that nobody has, with both drivers there.
     async fn fresh_lock(&mut self) -> Result<String, String> {
         self.both().await?;
         Ok(self.lock())
