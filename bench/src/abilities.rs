@@ -68,9 +68,6 @@ impl Abilities {
     }
 
     /// Connects one client of `subject`, or of each of its parts, and lets it go again.
-    ///
-    /// # Errors
-    /// As of [`Subject::connect`].
     pub async fn of(subject: &dyn Subject, to: &ConnectTo) -> Result<Self, SubjectError> {
         let mut parts = subject.parts().iter();
         if let Some(first) = parts.next() {

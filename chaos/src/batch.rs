@@ -33,9 +33,6 @@ pub struct PlannedRun {
 
 impl PlannedRun {
     /// Plans a scenario for one seed, for the lock that it names.
-    ///
-    /// # Errors
-    /// A lock that there is not, is not built, or that the scenario does not fit.
     pub fn of_scenario(scenario: &Scenario, seed: u64) -> Result<Self, RunError> {
         let wrong = |why: String| RunError::Input(format!("{}: {why}", scenario.name));
         let name = &scenario.lock.subject;
@@ -48,9 +45,6 @@ impl PlannedRun {
     }
 
     /// A plan as it was kept, for the lock that it names.
-    ///
-    /// # Errors
-    /// As [`of_scenario`](Self::of_scenario).
     pub fn of_plan(plan: Plan) -> Result<Self, RunError> {
         let found = bench::subjects::find(&plan.lock.subject)
             .map_err(|error| RunError::Input(format!("{}: {error}", plan.name)))?;
@@ -63,9 +57,6 @@ impl PlannedRun {
 
 /// The same lock with each client a process of its own, which a fault can stop and kill as anybody's. A lock of this program is served by
 /// this program: it is started again as `PROGRAM driver NAME`.
-///
-/// # Errors
-/// A lock that is not built here.
 pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunError> {
     if let Some(why) = subject.missing() {
         return Err(RunError::Missing(why.to_owned()));

@@ -25,9 +25,6 @@ pub struct Allowed<'a> {
 }
 
 /// The same scenario for these servers, or everything that they cannot do: the fault's index from 0, and why.
-///
-/// # Errors
-/// Faults that the servers cannot have, or that their owner did not allow.
 pub fn for_servers(
     mut scenario: Scenario,
     allowed: &Allowed<'_>,

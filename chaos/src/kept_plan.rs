@@ -34,9 +34,6 @@ pub struct KeptPlan {
 }
 
 /// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere could do harm by.
-///
-/// # Errors
-/// A lock that there is not.
 pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();
     let topology = &plan.topology;
@@ -150,9 +147,6 @@ pub fn violated(result: &ScenarioResult) -> Vec<&'static str> {
 }
 
 /// The plans of a run: a directory, its name in the store, `latest`, or a `plan.json` itself.
-///
-/// # Errors
-/// A run without a plan, links in it, and files that cannot be read.
 pub fn of_run(run: &str, store: &RunStore) -> Result<Vec<KeptPlan>, RunError> {
     let path = Path::new(run);
     if path.is_file() && path.file_name().is_some_and(|name| name != RUN_FILE) {

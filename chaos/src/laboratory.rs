@@ -41,9 +41,6 @@ pub struct Laboratory {
 impl Laboratory {
     /// For `lock`, whose clients are this program with the test `client` alone. Plans, histories and logs go below `root`, a directory for
     /// each scenario and seed; `env!("CARGO_TARGET_TMPDIR")` is one for a test.
-    ///
-    /// # Errors
-    /// The system does not say which program this is.
     pub fn new(
         lock: Arc<dyn Subject>,
         client: &str,
@@ -97,9 +94,6 @@ impl Laboratory {
 }
 
 /// In a process that was started as a client: answers for the lock until the harness says goodbye. In any other it returns at once.
-///
-/// # Errors
-/// A harness that breaks the protocol, or a broken pipe.
 pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
     let Some(role) = std::env::var_os(CLIENT) else {
         return Ok(());

@@ -227,9 +227,6 @@ impl Plan {
     }
 
     /// Reads what [`Plan::to_json`] wrote.
-    ///
-    /// # Errors
-    /// Text that is no plan, a plan of a later form, or one with a fault that this build does not have.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let no_plan = |error: serde_json::Error| PlanError(format!("this is no plan: {error}"));
         let mut plan: Value = serde_json::from_str(text).map_err(no_plan)?;

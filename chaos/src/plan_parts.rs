@@ -32,9 +32,6 @@ pub fn digest(of: &Value) -> Digest {
 }
 
 /// The same of a plan as it was asked for, with this lock in its scenario's place.
-///
-/// # Errors
-/// A plan that JSON cannot hold.
 pub fn digest_of_plan(plan: &Plan, subject: &str) -> Result<Digest, serde_json::Error> {
     let mut sections = serde_json::to_value(plan)?;
     if let Some(sections) = sections.as_object_mut() {

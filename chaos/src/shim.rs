@@ -45,9 +45,6 @@ pub struct Shims {
 
 impl Shims {
     /// A page for each party: nodes by name, clients as `c1`, `c2`, ….
-    ///
-    /// # Errors
-    /// The system has no files in memory, or no place for them.
     pub fn new(parties: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let mut object = memory("locklab-shim")?;
         object.write_all(OBJECT)?;
@@ -178,9 +175,6 @@ impl Page {
     }
 
     /// Cuts every file below `dir` down to what was synced of it. The party's process must be dead.
-    ///
-    /// # Errors
-    /// A file that could not be cut, or more files than the page has places for.
     pub fn cut_power(&self, dir: &Path) -> io::Result<PowerCutLoss> {
         if self.read(OVERFLOW)? > 0 {
             return Err(io::Error::other(format!(

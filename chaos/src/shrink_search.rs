@@ -29,9 +29,6 @@ pub struct SmallestPlanSearch {
 impl SmallestPlanSearch {
     /// The search at its end, after so many tries at most, or then; `None`: the plan itself did not convict this time. `tell` hears a line of
     /// each try.
-    ///
-    /// # Errors
-    /// A run that came to nothing.
     pub async fn run(
         &self,
         plan: &Plan,
@@ -79,9 +76,6 @@ impl SmallestPlanSearch {
 }
 
 /// Writes a plan and its scenario, as `NAME-small.plan.json` and `NAME-small.toml`; gives the scenario's path and the plan's.
-///
-/// # Errors
-/// A directory or a file that cannot be written.
 pub fn write(dir: &Path, plan: &Plan) -> std::io::Result<(PathBuf, PathBuf)> {
     let named = |error: std::io::Error, what: &str, path: &Path| {
         let why = format!("cannot {what} {}: {error}", path.display());

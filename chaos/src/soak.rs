@@ -33,9 +33,6 @@ pub struct SoakedSeed {
 }
 
 /// What is left to do of these seeds, each on the topology whose turn it is; `mine` says which name and seed are this caller's.
-///
-/// # Errors
-/// A lock that is not built here.
 pub fn plans(
     seeds: Range<u64>,
     done: &[SoakedSeed],
@@ -118,9 +115,6 @@ fn finding(result: &ScenarioResult) -> String {
 }
 
 /// The seeds that are done; none where there is no file.
-///
-/// # Errors
-/// A file that cannot be read, or has another line than a torn last one that says nothing.
 pub fn read(path: &Path) -> Result<Vec<SoakedSeed>, RunError> {
     let unread =
         |error: std::io::Error| RunError::Input(format!("cannot read {}: {error}", path.display()));
@@ -151,9 +145,6 @@ pub fn read(path: &Path) -> Result<Vec<SoakedSeed>, RunError> {
 }
 
 /// Opens the state file for more, on a line of its own.
-///
-/// # Errors
-/// A file that cannot be written.
 pub fn open(path: &Path) -> Result<File, RunError> {
     let problem = |error: std::io::Error| {
         RunError::Input(format!("cannot write {}: {error}", path.display()))

@@ -311,27 +311,6 @@ fn a_target_that_dies_in_mid_run_ends_with_what_was_measured_marked() {
 }
 
 #[test]
-fn waiters_and_locks_are_raised_too() {
-    let server = Server::start();
-    let subject = ["--subject", "lock-core:plain"];
-    for (over, most, wanted) in [
-        ("waiters", ["--tasks", "2"], [1.0, 2.0].as_slice()),
-        ("locks", ["--locks", "100"], &[1.0, 10.0, 100.0]),
-    ] {
-        let (code, json, errors) =
-            bench(&server, &[&["--sweep", over], &most, &subject[..]].concat());
-        assert!([0, 2].contains(&code), "{code} {errors}");
-        assert_eq!(json["sweeps"][0]["over"], over);
-        let points = json["sweeps"][0]["points"].as_array().unwrap();
-        let levels: Vec<f64> = points
-            .iter()
-            .map(|point| point["level"].as_f64().unwrap())
-            .collect();
-        assert_eq!(levels, wanted, "{over}");
-    }
-}
-
-#[test]
 fn what_cannot_be_is_wrong_usage() {
     let dir = tempfile::tempdir().unwrap();
     for args in [
@@ -341,9 +320,6 @@ fn what_cannot_be_is_wrong_usage() {
         &["bench", "--sweep", "moods"],
         &["bench", "--sweep", "tasks", "--workload", "zipf,contended"],
         &["bench", "--sweep", "rate", "--workload", "herd"],
-        &["bench", "--sweep", "waiters", "--workload", "contended"],
-        &["bench", "--sweep", "locks", "--workload", "contended"],
-        &["bench", "--sweep", "locks", "--workload", "multi"],
         &["bench", "--workload", "nothing"],
         &["bench", "--workload", "contended,multi"],
         &[

@@ -152,9 +152,6 @@ impl Deployment {
     }
 
     /// The node runs this binary from its next start on, with its data and configuration.
-    ///
-    /// # Errors
-    /// It is a container, or somebody else's server.
     pub fn upgrade(&self, node: &str, server: &Server) -> Result<(), ClusterError> {
         self.fleet.run_from_now_on(node, server.path.clone())
     }
@@ -235,9 +232,6 @@ impl Deployment {
 
     /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones. The faults are in the
     /// order of the links.
-    ///
-    /// # Errors
-    /// Links are direct.
     pub fn apply(
         &self,
         links: &[(Party, Party)],

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use support::toxiproxy::Api;
 use support::wire::{SILENCE, Wire, new_connection_ends};
-use support::{PATIENCE, eventually};
+use support::PATIENCE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -262,23 +262,5 @@ async fn a_disabled_proxy_ends_its_connections_and_refuses_new_ones() {
         assert!(new_connection_ends(proxy).await, "{}", api.name());
         assert_eq!(api.ask("DELETE", "/proxies/p", "").await.status, 204);
         assert!(TcpStream::connect(proxy).await.is_err(), "{}", api.name());
-    }
-}
-
-#[tokio::test]
-async fn metrics_count_what_passed() {
-    let api = Api::ours().await;
-    let proxy = api.proxy("p", echo().await).await;
-    connected(proxy).await;
-    for metric in ["received", "sent"] {
-        for direction in ["upstream", "downstream"] {
-            let start = format!("toxiproxy_proxy_{metric}_bytes_total{{direction=\"{direction}\",");
-            eventually("both directions are counted", async || {
-                let page = api.ask("GET", "/metrics", "").await.body;
-                page.lines()
-                    .any(|line| line.starts_with(&start) && line.ends_with(" 7"))
-            })
-            .await;
-        }
     }
 }

@@ -27,7 +27,7 @@ fn plain(answer: Answer) -> Answer {
 }
 
 /// What an answer says, however it is written: JSON as values, and of a refused body or address that it was refused, not in whose words.
-fn meaning(answer: &Answer) -> (u16, &str, bool, serde_json::Value) {
+fn meaning(answer: &Answer) -> (u16, &str, serde_json::Value) {
     let text = || serde_json::Value::from(answer.body.as_str());
     let mut said = serde_json::from_str(&answer.body).unwrap_or_else(|_| text());
     if let Some(error) = said.get_mut("error") {
@@ -38,12 +38,7 @@ fn meaning(answer: &Answer) -> (u16, &str, bool, serde_json::Value) {
             *error = serde_json::Value::from("bad address");
         }
     }
-    (
-        answer.status,
-        &answer.content_type,
-        answer.has_id,
-        numbers(said),
-    )
+    (answer.status, &answer.content_type, numbers(said))
 }
 
 /// 1 and 1.0 are the same to a client.

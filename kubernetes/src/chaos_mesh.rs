@@ -35,9 +35,6 @@ pub enum Carrier {
 }
 
 /// Who can carry out a fault on servers in pods.
-///
-/// # Errors
-/// Why nobody can.
 pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String> {
     let name = fault.fault.as_str();
     let kind = find(name).ok_or_else(|| format!("`{name}` is no fault of this build"))?;
@@ -129,9 +126,6 @@ pub struct FaultInjection<'a> {
 }
 
 /// The objects of one injection, in a namespace, the first of that name. `run` is the run that they belong to.
-///
-/// # Errors
-/// It is none of Chaos Mesh's faults.
 pub fn objects(
     harm: &FaultInjection<'_>,
     namespace: &str,

@@ -85,9 +85,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// The cluster of the kubeconfig, or the one around this pod. Nothing is asked of it yet.
-    ///
-    /// # Errors
-    /// There is no configuration, or no such context in it.
     pub async fn connect(namespace: &str, context: Option<&str>) -> Result<Self, ClusterError> {
         let no = |error: &dyn std::fmt::Display| {
             ClusterError::Missing(format!("no cluster is configured: {error}"))
@@ -132,9 +129,6 @@ impl Cluster {
     }
 
     /// Whether Chaos Mesh's kinds are known here.
-    ///
-    /// # Errors
-    /// They are not.
     pub async fn has_chaos_mesh(&self) -> Result<(), ClusterError> {
         for resource in chaos_mesh::kinds() {
             let found = self
@@ -189,9 +183,6 @@ impl Cluster {
     }
 
     /// What is new of a run's pods since the last call, in words: why one does not start, how one ended.
-    ///
-    /// # Errors
-    /// The API does not answer.
     pub async fn news(
         &self,
         run: &str,
@@ -217,9 +208,6 @@ impl Cluster {
     }
 
     /// How far the parts are.
-    ///
-    /// # Errors
-    /// The API does not answer, or somebody has deleted them.
     pub async fn parts(&self, run: &str) -> Result<Parts, ClusterError> {
         let status = self.job(run, "parts").await?;
         let indexes = [&status.completed_indexes, &status.failed_indexes];
@@ -231,9 +219,6 @@ impl Cluster {
     }
 
     /// Lets the job go that merges.
-    ///
-    /// # Errors
-    /// The API does not answer, or somebody has deleted it.
     pub async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
         let name = format!("{run}-merge");
         let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
@@ -246,9 +231,6 @@ impl Cluster {
     }
 
     /// How the merge ended; `None`: it has not yet.
-    ///
-    /// # Errors
-    /// The API does not answer, or the log cannot be read.
     pub async fn merged(&self, run: &str) -> Result<Option<PodOutcome>, ClusterError> {
         if !is_over(&self.job(run, "merge").await?) {
             return Ok(None);

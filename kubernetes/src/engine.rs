@@ -39,9 +39,6 @@ pub struct ChaosMesh {
 
 impl ChaosMesh {
     /// For servers of this shape. `run` labels what is made, `pod` is where the clients are.
-    ///
-    /// # Errors
-    /// No cluster is configured here.
     pub async fn new(
         namespace: &str,
         shape: TopologyKind,

@@ -79,9 +79,6 @@ pub enum Storage {
 }
 
 /// A name for objects, of which the names of pods are made: 1 to 45 lower-case letters, digits and hyphens.
-///
-/// # Errors
-/// What is allowed.
 pub fn dns_label(text: &str) -> Result<String, String> {
     let allowed =
         |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
@@ -100,9 +97,6 @@ pub fn dns_label(text: &str) -> Result<String, String> {
 
 impl Storage {
     /// Reads `volume`, `claim:NAME` or `s3://BUCKET/PREFIX`.
-    ///
-    /// # Errors
-    /// What is allowed.
     pub fn parse(
         text: &str,
         class: Option<String>,

@@ -60,9 +60,6 @@ pub fn encode_compressed(pairs: &[(u64, u64)]) -> String {
 }
 
 /// Reads what a driver handed over, compressed or not, of any number of digits.
-///
-/// # Errors
-/// What is wrong with it: not base64, not V2, or torn.
 pub fn decode_any(text: &str) -> Result<Vec<(u64, u64)>, String> {
     decode(text).map(|histogram| pairs(&histogram))
 }

@@ -92,9 +92,6 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 ///
 /// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are said in
 /// [`StoredHistory::warning`].
-///
-/// # Errors
-/// A file that cannot be read, that is damaged, or that has a bad line or no whole one.
 pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     let mut lines = Vec::new();
     let warning = read_lines(path, |line| lines.push(line))?;
@@ -106,9 +103,6 @@ pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
 }
 
 /// As [`read`], but hands over each line and keeps none; what is returned is [`StoredHistory::warning`].
-///
-/// # Errors
-/// As [`read`]; lines may have been handed over by then.
 pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>, HistoryFileError> {
     let io = |source| HistoryFileError::Io {
         path: path.to_owned(),

@@ -144,9 +144,6 @@ pub struct Parts {
 impl Parts {
     /// Reads each part once for its clock and its clients, and keeps no line. `declared_ns`: how far apart their clocks may be at most;
     /// without any reading their times are then taken as they stand.
-    ///
-    /// # Errors
-    /// A file that cannot be read, one that says nothing of its clock where that is needed, and a client of two parts.
     pub fn open(paths: &[PathBuf], declared_ns: Option<u64>) -> Result<Self, PartsError> {
         let mut parts: Vec<HistoryPart> = Vec::new();
         for path in paths {
@@ -215,9 +212,6 @@ impl Parts {
 
     /// Hands over all lines in order of the reference's time; no more than some of each part are in memory. Returned is what is to be said
     /// of files that end early.
-    ///
-    /// # Errors
-    /// A part that cannot be read any more.
     pub fn read(&self, mut take: impl FnMut(Line)) -> Result<Vec<String>, PartsError> {
         thread::scope(|scope| {
             let mut readers = Vec::new();

@@ -58,17 +58,11 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A file as a whole.
-///
-/// # Errors
-/// As [`open`], or it is larger than [`FILE`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_all(open(path)?)
 }
 
 /// Everything that a source has.
-///
-/// # Errors
-/// The source's, or it has more than [`FILE`].
 pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(FILE + 1).read_to_end(&mut bytes)?;
@@ -79,9 +73,6 @@ pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// As [`read`], of a text. The error names the file, and the place of a byte that is no text.
-///
-/// # Errors
-/// As [`read`], or it is no UTF-8.
 pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
     let path = path.as_ref();
     let bytes = read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -98,9 +89,6 @@ pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
 }
 
 /// Appends the next line with its end, and says how long it is; 0 at the end of the file.
-///
-/// # Errors
-/// The source's, or the line is longer than [`LINE`].
 pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let length = source.take(LINE + 1).read_until(b'\n', line)?;
     match length as u64 > LINE {
@@ -110,9 +98,6 @@ pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<us
 }
 
 /// The last bytes of a file, however large it is.
-///
-/// # Errors
-/// A file that cannot be read.
 pub fn tail(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path)?;
     let length = file.metadata()?.len();

@@ -542,9 +542,6 @@ impl Run {
     }
 
     /// The run with the scenarios of one name alone.
-    ///
-    /// # Errors
-    /// It has none of that name; says which was meant, if one is like it.
     pub fn only(mut self, scenario: &str) -> Result<Self, String> {
         let names = self.scenarios.iter().map(|result| result.name.as_str());
         if !names.clone().contains(&scenario) {

@@ -221,9 +221,6 @@ impl RunStore {
     }
 
     /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this name stays.
-    ///
-    /// # Errors
-    /// What the operating system said.
     pub fn publish(&self, run: &Path) -> Result<(), StoreError> {
         let (link, name) = (self.root.join(LATEST), run.file_name().unwrap_or_default());
         let new = self.root.join(format!(".{LATEST}-{}", std::process::id()));

@@ -80,9 +80,6 @@ pub struct Outcome {
 ///
 /// `in_full`: with what clients and servers said, and a conviction with its proof, the shortest history that convicts: that takes longer than
 /// the run.
-///
-/// # Errors
-/// A subject that is unknown or cannot be connected.
 pub fn run(plan: &Plan, in_full: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
     system::enter(plan.seed);

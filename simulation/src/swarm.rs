@@ -134,9 +134,6 @@ impl Report {
 /// `history_of` with the lines of its history. A process that calls this has not used tokio: else histories tell what it did before.
 ///
 /// A run that has no end, or breaks off, is a finding like a conviction: the others go on.
-///
-/// # Errors
-/// A subject that is unknown or cannot be connected, or a process that could not be started.
 pub fn run(
     seeds: Range<u64>,
     jobs: usize,
@@ -237,9 +234,6 @@ fn own_processor() -> Duration {
 }
 
 /// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
-///
-/// # Errors
-/// As [`run()`].
 pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
     let mut shrinker = Shrinker::new(plan, tries);
     prepared(|| {

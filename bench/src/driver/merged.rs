@@ -111,9 +111,6 @@ fn read<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, PartsErr
 ///
 /// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is left out, and said. Where any
 /// part is missing from a row, the row is not valid and is compared with nothing.
-///
-/// # Errors
-/// Lines that cannot be read, parts of different plans, and one that is there twice.
 pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
     let mut outcome = BenchOutcome {
         warnings: rows::warnings(),

@@ -277,17 +277,11 @@ fn workloads_of(plan: &BenchPlan) -> Result<Vec<&'static Workload>, SubjectError
 }
 
 /// Whether a plan can be measured, as far as can be said without its target.
-///
-/// # Errors
-/// What cannot be done, in words.
 pub fn check_plan(plan: &BenchPlan) -> Result<(), SubjectError> {
     check(plan, &subjects_of(plan)?, &workloads_of(plan)?)
 }
 
 /// Measures subjects that the caller made; [`BenchPlan::subjects`] is not looked at.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_subjects<'a>(
     plan: &'a BenchPlan,
     subjects: Vec<Arc<dyn Subject>>,
@@ -297,9 +291,6 @@ pub fn run_subjects<'a>(
 }
 
 /// Measures subjects in the same rounds, each at a place of its own.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_at<'a>(
     plan: &'a BenchPlan,
     measured: Vec<(Arc<dyn Subject>, Placement)>,
@@ -608,9 +599,6 @@ impl Group {
 }
 
 /// The kind of lock that cycles of this workload ask this subject for, where somebody wishes for `wished`; empty: the subject's own.
-///
-/// # Errors
-/// An unknown workload, or one that this subject has no lock for.
 pub fn kind_of(
     wished: &str,
     subject: &dyn Subject,

@@ -48,9 +48,6 @@ pub struct ExecSubject {
 
 impl ExecSubject {
     /// From what follows `exec:`, split as a shell splits words (quotes and backslashes, nothing is expanded).
-    ///
-    /// # Errors
-    /// An open quote, or no program at all.
     pub fn from_command_line(line: &str) -> Result<Self, SubjectError> {
         let command = shell_words::split(line)
             .map_err(|e| usage!("cannot split `exec:{line}` into words: {e}"))?;

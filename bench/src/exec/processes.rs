@@ -100,9 +100,6 @@ impl Processes {
     }
 
     /// Sends a signal to each, as far as it is there.
-    ///
-    /// # Errors
-    /// The group is gone, or a process may not be signalled.
     pub fn signal(&self, signal: Signal) -> Result<(), String> {
         let group = killpg(pid(self.first), signal);
         let members = self.members();

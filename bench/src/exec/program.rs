@@ -22,9 +22,6 @@ pub(crate) fn is_command(line: &str) -> bool {
 }
 
 /// Says in one sentence what is wrong with the program of a command that could not be started.
-///
-/// # Errors
-/// It is not there, or may not be executed.
 pub fn check(command: &[String]) -> Result<(), SubjectError> {
     let Some(word) = command.first() else {
         return Ok(());

@@ -270,9 +270,6 @@ impl Barrier {
     }
 
     /// Waits for the end of all others. True for the one part that may remove what they shared.
-    ///
-    /// # Errors
-    /// As [`Barrier::meet`].
     pub async fn end(&self) -> Result<bool, BarrierError> {
         self.meet(LAST).await?;
         self.heartbeat.abort();

@@ -46,27 +46,18 @@ pub struct Reference {
 
 impl Reference {
     /// The first server of a target, its master where it has one. Connects to nothing yet.
-    ///
-    /// # Errors
-    /// What is no URL of servers.
     pub fn of(target: &str) -> Result<Self, SubjectError> {
         let links = Links::parse(target, Duration::from_secs(2))?;
         Ok(Reference { links })
     }
 
     /// Asks it once, by whichever clock of ours.
-    ///
-    /// # Errors
-    /// It does not answer.
     pub async fn ask<T>(&self, now: impl Fn() -> T) -> Result<ServerTime<T>, SubjectError> {
         let asked = self.links.time("", now).await;
         asked.map_err(|trouble| SubjectError::unreachable(trouble.to_string()))
     }
 
     /// Asks it once, as a line of a history whose times are those of `CLOCK_MONOTONIC`.
-    ///
-    /// # Errors
-    /// It does not answer.
     pub async fn line(&self) -> Result<Line, SubjectError> {
         let asked = self.ask(Instant::now).await?;
         let round_trip = asked.answered - asked.sent;

@@ -105,9 +105,6 @@ impl RunningClient {
     }
 
     /// As [`LockClient::block`](crate::subject::LockClient::block); its tasks go on.
-    ///
-    /// # Errors
-    /// What the client says of it, or why it said nothing.
     pub async fn block(&self, time: Duration) -> Result<Duration, String> {
         self.client.block(time).await
     }

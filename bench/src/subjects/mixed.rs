@@ -17,8 +17,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// # Errors
-    /// Parts that have no kind in common.
+    /// Refuses parts that have no kind in common.
     pub fn new(parts: Vec<Arc<dyn Subject>>) -> Result<Self, SubjectError> {
         let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
         let mixed = Mixed {

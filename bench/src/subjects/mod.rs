@@ -71,9 +71,6 @@ pub fn typed(name: &str) -> String {
 }
 
 /// The subject of that name.
-///
-/// # Errors
-/// An unknown name, with the nearest known one, or an `exec:` without a program.
 pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     if name.contains(mixed::AND) {
         let parts = name.split(mixed::AND).map(|part| find(part.trim()));

@@ -86,9 +86,6 @@ pub struct Workload {
 }
 
 /// The workload of that name.
-///
-/// # Errors
-/// An unknown name, with the nearest known one.
 pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
     WORKLOADS.iter().find(|w| w.name == name).ok_or_else(|| {
         let known: Vec<&str> = WORKLOADS.iter().map(|w| w.name).collect();

@@ -20,33 +20,18 @@ pub trait ClientControl: Send + Sync {
     /// All of its processes that run.
     fn members(&self, client: u32) -> Vec<Member>;
     /// Stops its tasks at their next step, then its processes. A second time it stops those that were started meanwhile.
-    ///
-    /// # Errors
-    /// The client is dead, or the signal was refused.
     fn pause(&self, client: u32) -> Result<(), FaultError>;
     /// The undo of `pause`: the processes go on, then its tasks. Nothing happens to a dead client.
     fn resume(&self, client: u32);
     /// SIGKILL; its tasks end. Returns when its processes are gone.
-    ///
-    /// # Errors
-    /// The client is dead already.
     async fn kill(&self, client: u32) -> Result<(), FaultError>;
     /// A new process under the same name, with the same tasks.
-    ///
-    /// # Errors
-    /// It could not be started or connected.
     async fn restart(&self, client: u32) -> Result<(), FaultError>;
     /// Blocks what its library's own work runs on for so long, while its process and its tasks go on, and says how long nothing ran there.
-    ///
-    /// # Errors
-    /// The client is dead, or cannot do that.
     async fn block(&self, client: u32, time: Duration) -> Result<Duration, FaultError>;
     /// The client that has held a lock for longest; `None` while nobody holds.
     fn holder(&self) -> Option<u32>;
     /// Lets its writes to the protected resource arrive so much later; zero: at once again.
-    ///
-    /// # Errors
-    /// The client is dead.
     fn delay_writes(&self, client: u32, latency: Duration) -> Result<(), FaultError>;
     /// How many of its writes have arrived late so far.
     fn late_writes(&self, client: u32) -> u64;

@@ -473,9 +473,6 @@ pub trait Fault: Send + Sync {
     }
 
     /// Injects it on every target; on an error what was done is undone as far as possible.
-    ///
-    /// # Errors
-    /// What could not be done, and to whom.
     async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected;
 }
 

@@ -75,9 +75,6 @@ pub(crate) fn gravest_picture(verdicts: &Verdicts) -> Option<TimelineData> {
 }
 
 /// Writes the proofs of a history into `dir`: per violated class the slice (`.jsonl`), the drawing (`.txt`) and the picture (`.svg`).
-///
-/// # Errors
-/// A directory or a file that cannot be written.
 pub fn write(verdicts: &Verdicts, dir: &Path) -> io::Result<()> {
     let proofs = verdicts
         .iter()

@@ -125,9 +125,6 @@ pub(super) async fn watch_clock(
 }
 
 /// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its history may be incomplete.
-///
-/// # Errors
-/// As [`run_scenario`](super::run_scenario), and parts that do not come.
 pub async fn record_part(
     plan: &Plan,
     options: &RunOptions,
@@ -143,9 +140,6 @@ pub async fn record_part(
 }
 
 /// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each left lies, by its number.
-///
-/// # Errors
-/// Nothing to judge, and files that cannot be written.
 pub fn judge_whole(
     plan: &Plan,
     of: u32,

@@ -120,9 +120,6 @@ impl Suite {
     pub const NAMES: [&'static str; 3] = ["quick", "standard", "full"];
 
     /// The suite of a name.
-    ///
-    /// # Errors
-    /// What is allowed.
     pub fn of(name: &str) -> Result<Self, String> {
         let suite = Self::deserialize(StrDeserializer::<value::Error>::new(name));
         suite.map_err(|error| error.to_string())
@@ -272,9 +269,6 @@ impl Load {
 
     /// Kinds by weight that cycles ask for, of a lock whose own is `kind` (empty: its first) and that offers `offered` (empty: it says so only
     /// when it is connected).
-    ///
-    /// # Errors
-    /// What the lock lacks, in a sentence about it.
     pub(crate) fn kinds(
         &self,
         kind: &str,

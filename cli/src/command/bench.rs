@@ -89,7 +89,7 @@ pub(crate) struct Options {
     /// Redis writes each grant to its disk before it answers (appendfsync always), as etcd, ZooKeeper and rows of a database do by themselves
     #[arg(hide_short_help = true, help_heading = LOCK, long, conflicts_with_all = ["target", "sweep"])]
     fsync: bool,
-    /// What clients do [default: uncontended,contended; one in a sweep: uncontended, or chain for waiters]
+    /// What clients do [default: uncontended,contended; in a sweep uncontended alone]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
     workload: Vec<String>,
     /// Concurrent tasks [default: 16]
@@ -125,7 +125,7 @@ pub(crate) struct Options {
     /// reaches no farther than 5 % to either side
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = precision, conflicts_with = "sweep", value_name = "SHARE")]
     pub(super) precision: Option<f64>,
-    /// Raise the load, or the size of the deployment, level by level, and show the curve
+    /// Raise the load level by level, and show the curve
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
     pub(super) sweep: Option<Over>,
     #[command(flatten)]
@@ -138,7 +138,7 @@ impl Options {
             return self.workload.clone();
         }
         match self.sweep {
-            Some(over) => vec![over.usual_workload().to_owned()],
+            Some(_) => vec!["uncontended".to_owned()],
             None => vec!["uncontended".to_owned(), "contended".to_owned()],
         }
     }

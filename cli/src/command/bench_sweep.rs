@@ -5,9 +5,9 @@ use std::time::Duration;
 use bench::driver::BenchPlan;
 use bench::sweep::knee::{Answer, Knee, Search, Step};
 use bench::sweep::levels;
-use bench::workload::{self, CycleShape, Pace, Spread};
+use bench::workload::{self, Pace};
 use clap::ValueEnum;
-use cluster_config::{Links, Topology, TopologyKind};
+use cluster_config::{Links, Topology};
 use results::measures::{KneeAt, Sweep, SweepPoint, UnknownRate};
 use results::run::BenchRow;
 
@@ -23,24 +23,6 @@ pub(crate) enum Over {
     Tasks,
     /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee; a window lasts for 120 cycles at least
     Rate,
-    /// Waiters for one lock, up to --tasks (1,000)
-    Waiters,
-    /// Lock names, up to --locks (1,000,000)
-    Locks,
-    /// Replicas that must have the lock: 0, 1, 2, behind sentinels
-    Replicas,
-    /// Independent masters: 1, 3, 5, 7
-    Masters,
-}
-
-impl Over {
-    /// What clients do, where nobody says it.
-    pub(super) fn usual_workload(self) -> &'static str {
-        match self {
-            Over::Waiters => "chain",
-            _ => "uncontended",
-        }
-    }
 }
 
 /// Refuses workloads that a level would not raise.
@@ -50,21 +32,13 @@ pub(super) fn check(over: Over, workloads: &[String]) -> anyhow::Result<()> {
             "--sweep: a curve is about one workload; name one with --workload",
         ));
     };
-    let workload = workload::find(wished).map_err(exit::usage)?;
-    let why = match over {
-        Over::Rate if !workload.paced => "sets its own pace",
-        Over::Waiters if wished != over.usual_workload() => {
-            "does not keep all tasks but one waiting"
-        }
-        Over::Locks if workload.spread == Spread::One => "has one lock",
-        Over::Locks if workload.asks != CycleShape::One => "takes several locks at once",
-        _ => return Ok(()),
-    };
-    Err(exit::usage(format!(
-        "--sweep {}: `{wished}` {why}; choose another workload, or leave it out for `{}`",
-        name(over),
-        over.usual_workload()
-    )))
+    let paced = workload::find(wished).map_err(exit::usage)?.paced;
+    match over {
+        Over::Rate if !paced => Err(exit::usage(format!(
+            "--sweep rate: `{wished}` sets its own pace; choose another workload, or leave it out for `uncontended`"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What a rate must do to be kept.
@@ -108,11 +82,19 @@ pub(crate) async fn run(
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<Ended>> {
     let mut lab = Lab { options, keeper };
-    match over {
-        Over::Replicas => lab.replicas().await,
-        Over::Masters => lab.masters().await,
-        _ => lab.on_one_target(over).await,
+    if let Some(url) = &options.target {
+        return lab.levels_at(over, url, "external").await;
     }
+    for kind in &options.topology {
+        let (topology, name) = (Topology::of(*kind), kind.name());
+        let deployment = up(options, topology, Links::Direct, name, lab.keeper).await?;
+        let ended = lab.levels_at(over, &deployment.url(), name).await;
+        deployment.down().await?;
+        if let Some(ended) = ended? {
+            return Ok(Some(ended));
+        }
+    }
+    Ok(None)
 }
 
 struct Lab<'a> {
@@ -121,30 +103,6 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    async fn on_one_target(&mut self, over: Over) -> anyhow::Result<Option<Ended>> {
-        if let Some(url) = self.options.target.clone() {
-            return self.levels_at(over, &url, "external").await;
-        }
-        for kind in self.options.topology.clone() {
-            let deployment = up(
-                self.options,
-                Topology::of(kind),
-                Links::Direct,
-                kind.name(),
-                self.keeper,
-            )
-            .await?;
-            let ended = self
-                .levels_at(over, &deployment.url(), &kind.to_string())
-                .await;
-            deployment.down().await?;
-            if let Some(ended) = ended? {
-                return Ok(Some(ended));
-            }
-        }
-        Ok(None)
-    }
-
     async fn levels_at(
         &mut self,
         over: Over,
@@ -156,33 +114,9 @@ impl Lab<'_> {
             return self.knees(&base).await;
         }
         let most = self.options.tasks.iter().max().copied();
-        let plans: Vec<(u32, BenchPlan)> = match over {
-            Over::Tasks => levels(most.unwrap_or(256))
-                .into_iter()
-                .map(|level| (level, with(&base, |plan| plan.tasks = vec![level])))
-                .collect(),
-            Over::Waiters => levels(most.unwrap_or(1_000))
-                .into_iter()
-                // One holds, the others wait.
-                .map(|level| (level, with(&base, |plan| plan.tasks = vec![level + 1])))
-                .collect(),
-            _ => levels(self.options.locks.unwrap_or(1_000_000))
-                .into_iter()
-                // Over six decades one level each is enough.
-                .filter(|level| 10_u32.pow(level.ilog10()) == *level)
-                .map(|level| {
-                    let tasks = most.unwrap_or(16).min(level);
-                    let fill = |plan: &mut BenchPlan| {
-                        plan.locks = Some(level);
-                        plan.tasks = vec![tasks];
-                    };
-                    (level, with(&base, fill))
-                })
-                .collect(),
-        };
-        let mut ended = None;
-        let mut done = Vec::new();
-        for (level, plan) in plans {
+        let (mut ended, mut done) = (None, Vec::new());
+        for level in levels(most.unwrap_or(256)) {
+            let plan = with(&base, |plan| plan.tasks = vec![level]);
             ended = self.level(f64::from(level), &plan, &mut done).await?;
             if ended.is_some() {
                 break;
@@ -203,64 +137,6 @@ impl Lab<'_> {
         let ended = measure(plan, self.keeper).await?;
         let rows = self.keeper.run.rows[begin..].iter().cloned();
         done.extend(rows.map(|row| (level, row)));
-        Ok(ended)
-    }
-
-    async fn replicas(&mut self) -> anyhow::Result<Option<Ended>> {
-        let shapes = (0..=2).map(|replicas| {
-            let topology = Topology {
-                replicas,
-                ..Topology::of(TopologyKind::Sentinel)
-            };
-            let durability = if replicas == 0 { "none" } else { "wait:all" };
-            (replicas, topology, durability.to_owned())
-        });
-        self.shapes(Over::Replicas, shapes.collect()).await
-    }
-
-    async fn masters(&mut self) -> anyhow::Result<Option<Ended>> {
-        let shapes = [1, 3, 5, 7].map(|masters| {
-            let topology = Topology {
-                masters,
-                ..Topology::of(TopologyKind::Masters)
-            };
-            (masters, topology, "none".to_owned())
-        });
-        self.shapes(Over::Masters, shapes.into()).await
-    }
-
-    /// One deployment per level, the same load on each.
-    async fn shapes(
-        &mut self,
-        over: Over,
-        shapes: Vec<(u32, Topology, String)>,
-    ) -> anyhow::Result<Option<Ended>> {
-        if self.options.target.is_some() {
-            return Err(exit::usage(
-                "--sweep: replicas and masters need servers of our own; leave out --target",
-            ));
-        }
-        let mut done = Vec::new();
-        let mut ended = None;
-        for (level, topology, durability) in shapes {
-            let kind = topology.kind.to_string();
-            let name = format!("{kind}-{level}");
-            let deployment = up(self.options, topology, Links::Direct, &name, self.keeper).await?;
-            let mut plan = plan(self.options, &deployment.url(), &kind, self.keeper);
-            plan.durability = durability;
-            plan.replicas = deployment.topology().replicas;
-            if over == Over::Replicas && self.options.subject.is_empty() {
-                // Only our locks can be asked to wait for replicas.
-                plan.subjects.retain(|name| name.starts_with("lock-core:"));
-            }
-            let measured = self.level(f64::from(level), &plan, &mut done).await;
-            deployment.down().await?;
-            ended = measured?;
-            if ended.is_some() {
-                break;
-            }
-        }
-        self.keep(over, done);
         Ok(ended)
     }
 

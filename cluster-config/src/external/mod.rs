@@ -79,9 +79,6 @@ impl ExternalTarget {
 }
 
 /// Turns `host:port` into an address.
-///
-/// # Errors
-/// The name has no address.
 pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
     resolved(host).await.map_err(ClusterError::missing)
 }
@@ -297,9 +294,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> SecureStream for T {}
 #[async_trait]
 pub trait Handshake: Debug + Send + Sync {
     /// Secures a connection to `host`.
-    ///
-    /// # Errors
-    /// The peer is not trusted, or does not speak TLS.
     async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
 
     /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.

@@ -27,7 +27,7 @@ use crate::{ClusterError, Links, Party, TopologyKind, UpOptions};
 use fault::ConnectionEnding;
 pub use fault::LinkFault;
 pub(crate) use fault::{FaultBehaviour, TOXICS, ToxicKind};
-pub(crate) use proxy_route::{ProxyRoute, Traffic, accept};
+pub(crate) use proxy_route::{ProxyRoute, accept};
 pub use resp::{Label, Labels, MessagePassage, MessageWords, Pattern};
 pub(crate) use table::Direction;
 use table::{ConnectionEnds, Flow, ProxyBehaviour};
@@ -167,7 +167,6 @@ impl Proxy {
         let manners = ProxyBehaviour {
             listens: self.listens,
             half_open: true,
-            traffic: Arc::default(),
         };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));

@@ -1,16 +1,14 @@
-//! What our proxies share: a loop that accepts, a count of bytes, and a way through a table's links for a proxy that knows both its ends.
+//! What our proxies share: a loop that accepts, and a way through a table's links for a proxy that knows both its ends.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::pump;
-use super::table::{Direction, LinkTable, ProxyBehaviour};
+use super::table::{LinkTable, ProxyBehaviour};
 use crate::Party;
 
 /// Serves every connection to a listener, each in a task of its own; they end when this is dropped.
@@ -37,7 +35,6 @@ pub(crate) struct ProxyRoute {
     pub(crate) table: LinkTable,
     pub(crate) client: Party,
     pub(crate) upstream: Party,
-    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl ProxyRoute {
@@ -53,7 +50,6 @@ impl ProxyRoute {
         let manners = ProxyBehaviour {
             listens: false,
             half_open: false,
-            traffic: Arc::clone(&self.traffic),
         };
         let ends = self.table.register(
             Some(self.client.clone()),
@@ -63,26 +59,5 @@ impl ProxyRoute {
             manners,
         );
         pump::carry(&self.table, &ends, client, upstream).await
-    }
-}
-
-/// Bytes received and sent per direction, over all connections.
-#[derive(Debug, Default)]
-pub(crate) struct Traffic {
-    counts: [[AtomicU64; 2]; 2],
-}
-
-impl Traffic {
-    pub(crate) fn of(&self, direction: Direction) -> [u64; 2] {
-        let counts = self.counts[direction as usize].each_ref();
-        counts.map(|count| count.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn received(&self, direction: Direction, bytes: usize) {
-        self.counts[direction as usize][0].fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn sent(&self, direction: Direction, bytes: usize) {
-        self.counts[direction as usize][1].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

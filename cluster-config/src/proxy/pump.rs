@@ -146,8 +146,6 @@ async fn at(deadline: Option<(Instant, ConnectionEnding)>) -> ConnectionEnding {
 }
 
 struct Reader {
-    ends: Arc<ConnectionEnds>,
-    direction: Direction,
     flow: Flow,
     opposite: Flow,
     cutter: Cutter,
@@ -160,8 +158,6 @@ impl Reader {
             Direction::Back => Direction::Out,
         };
         Reader {
-            ends: Arc::clone(ends),
-            direction,
             flow: table.flow(ends, direction),
             opposite: table.flow(ends, other),
             cutter: Cutter::new(ends, direction),
@@ -172,8 +168,6 @@ impl Reader {
 /// Reads until the sender ends; writes at once what nothing harms and nothing precedes, stamps and queues the rest.
 async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue: &Queue) {
     let Reader {
-        ends,
-        direction,
         flow,
         opposite,
         cutter,
@@ -187,13 +181,11 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
             Err(_) => break Content::Reset,
         };
         let mut bytes = &buffer[..length];
-        ends.manners.traffic.received(*direction, length);
         flow.refresh();
         let parcels = if flow.is_quiet() && queue.is_empty() && cutter.is_empty() {
             cutter.listen(bytes, opposite);
             // On an error all of it is queued, and the writer learns what is wrong.
             let written = to.try_write(bytes).unwrap_or(0);
-            ends.manners.traffic.sent(*direction, written);
             bytes = &bytes[written..];
             if bytes.is_empty() {
                 continue;
@@ -219,8 +211,7 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
 }
 
 struct Writer {
-    ends: Arc<ConnectionEnds>,
-    direction: Direction,
+    half_open: bool,
     flow: Flow,
     timer: FineTimer,
 }
@@ -228,8 +219,7 @@ struct Writer {
 impl Writer {
     fn new(table: &LinkTable, ends: &Arc<ConnectionEnds>, direction: Direction) -> Writer {
         Writer {
-            ends: Arc::clone(ends),
-            direction,
+            half_open: ends.manners.half_open,
             flow: table.flow(ends, direction),
             timer: FineTimer::default(),
         }
@@ -246,7 +236,7 @@ impl Writer {
         while let Some(slices) = slice {
             let size = slices.next_size().min(bytes.len());
             let (piece, rest) = bytes.split_at(size);
-            self.write_all(to, piece).await?;
+            write_all(to, piece).await?;
             bytes = rest;
             let mut pause = std::pin::pin!(sleep(slices.delay));
             loop {
@@ -264,23 +254,20 @@ impl Writer {
                 return Ok(());
             }
         }
-        self.write_all(to, bytes).await
+        write_all(to, bytes).await
     }
+}
 
-    async fn write_all(&self, to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            to.writable().await?;
-            match to.try_write(bytes) {
-                Ok(written) => {
-                    self.ends.manners.traffic.sent(self.direction, written);
-                    bytes = &bytes[written..];
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        to.writable().await?;
+        match to.try_write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl Slices {
@@ -328,7 +315,7 @@ async fn write(
             }
             Content::End => {
                 // Fails only if the receiver is gone, and then it needs no end.
-                let how = if writer.ends.manners.half_open {
+                let how = if writer.half_open {
                     Shutdown::Write
                 } else {
                     Shutdown::Both

@@ -13,7 +13,6 @@ use super::clients;
 use super::fault::{
     Chunk, ConnectionEnding, FaultBehaviour, LinkFault, MessageCounter, Slices, Treatment,
 };
-use super::proxy_route::Traffic;
 use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, MessageWords, Pattern};
 use crate::Party;
 
@@ -73,7 +72,6 @@ pub(super) struct ProxyBehaviour {
     pub(super) listens: bool,
     /// Whether one direction may end while the other goes on.
     pub(super) half_open: bool,
-    pub(super) traffic: Arc<Traffic>,
 }
 
 impl ConnectionEnds {

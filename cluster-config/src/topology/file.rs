@@ -112,17 +112,11 @@ pub fn json_schema() -> String {
 
 impl Topology {
     /// Parses the text of a file that holds a table `[topology]`; `file` is its name in messages.
-    ///
-    /// # Errors
-    /// Everything that is wrong, in the order of the file.
     pub fn parse(file: &str, text: &str) -> Result<Topology, FileErrors> {
         Topology::parse_among(file, text, &[])
     }
 
     /// The same for a file that says more than a topology, for which the caller has a parser: `others` are its other keys.
-    ///
-    /// # Errors
-    /// As [`Topology::parse`].
     pub fn parse_among(file: &str, text: &str, others: &[&str]) -> Result<Topology, FileErrors> {
         read_file(file, text, |document, problems| {
             read(document, others, problems)

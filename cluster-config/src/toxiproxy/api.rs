@@ -1,17 +1,15 @@
 //! Answers a request as Toxiproxy 2.12 does: paths, statuses, JSON and error texts.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::proxy::Proxy;
 use super::{ApiError, VERSION};
-use crate::proxy::Direction;
 
 pub(super) type Response = hyper::Response<String>;
 
@@ -38,6 +36,10 @@ fn shown(status: u16, what: &impl Serialize) -> Response {
     response(status, "application/json", text(what))
 }
 
+pub(super) fn refused(error: &ApiError) -> Response {
+    response(error.status, TEXT, text(error) + "\n")
+}
+
 fn empty(status: u16) -> Response {
     response(status, "", String::new())
 }
@@ -45,7 +47,6 @@ fn empty(status: u16) -> Response {
 #[derive(Debug, Default)]
 pub(super) struct Api {
     proxies: BTreeMap<String, Proxy>,
-    requests: u64,
 }
 
 impl Api {
@@ -57,18 +58,8 @@ impl Api {
         body: &[u8],
     ) -> Response {
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
-        let tidy = tidied(&path);
-        if tidy != path {
-            let mut response = empty(301);
-            let location = HeaderValue::from_str(&tidy).ok();
-            response
-                .headers_mut()
-                .extend(location.map(|to| (LOCATION, to)));
-            return response;
-        }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         let allowed: &[&str] = match *parts {
-            ["metrics"] => &[method],
             ["version"] => &["GET"],
             ["reset" | "populate"] => &["POST"],
             ["proxies"] | ["proxies", _, "toxics"] => &["GET", "POST"],
@@ -83,25 +74,10 @@ impl Api {
         // A page in a browser could otherwise harm what runs on its reader's machine.
         if user_agent.starts_with("Mozilla/") {
             let refused = "User agent not allowed\n".to_owned();
-            return self.numbered(response(403, TEXT, refused));
+            return response(403, TEXT, refused);
         }
-        match self.routed(&parts, method, body).await {
-            Ok(response) => self.numbered(response),
-            Err(error) => self.refused(&error),
-        }
-    }
-
-    pub(super) fn refused(&mut self, error: &ApiError) -> Response {
-        self.numbered(response(error.status, TEXT, text(error) + "\n"))
-    }
-
-    /// What a route took gets a request id.
-    fn numbered(&mut self, mut response: Response) -> Response {
-        self.requests += 1;
-        if let Ok(id) = HeaderValue::from_str(&format!("{:020x}", self.requests)) {
-            response.headers_mut().insert("x-toxiproxy-request-id", id);
-        }
-        response
+        let routed = self.routed(&parts, method, body).await;
+        routed.unwrap_or_else(|error| refused(&error))
     }
 
     async fn routed(
@@ -114,11 +90,6 @@ impl Api {
             (["version"], _) => {
                 let version = text(&json!({ "version": VERSION })) + "\n";
                 response(200, "application/json;charset=utf-8", version)
-            }
-            (["metrics"], _) => {
-                const PROMETHEUS: &str =
-                    "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-                response(200, PROMETHEUS, metrics(self.proxies.values()))
             }
             (["reset"], _) => {
                 for proxy in self.proxies.values_mut() {
@@ -270,58 +241,8 @@ impl ProxyBody {
     }
 }
 
-/// A path without empty and dotted parts, as Go's router wants it; the slash at its end stays.
-fn tidied(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    if path.ends_with('/') && !parts.is_empty() {
-        parts.push("");
-    }
-    format!("/{}", parts.join("/"))
-}
-
-/// Bytes received and sent, per proxy and direction. The original counts a connection when it ends, this one as it goes.
-fn metrics<'p>(proxies: impl Iterator<Item = &'p Proxy>) -> String {
-    let proxies: Vec<&Proxy> = proxies.collect();
-    let mut page = String::new();
-    for (name, which) in [("received", 0), ("sent", 1)] {
-        let metric = format!("toxiproxy_proxy_{name}_bytes_total");
-        let _ = writeln!(page, "# HELP {metric} \n# TYPE {metric} counter");
-        for (word, direction) in [
-            ("downstream", Direction::Back),
-            ("upstream", Direction::Out),
-        ] {
-            for proxy in &proxies {
-                let _ = writeln!(
-                    page,
-                    "{metric}{{direction=\"{word}\",listener={},proxy={},upstream={}}} {}",
-                    label(&proxy.listen),
-                    label(&proxy.name),
-                    label(&proxy.upstream),
-                    proxy.traffic.of(direction)[which]
-                );
-            }
-        }
-    }
-    page
-}
-
-fn label(value: &str) -> String {
-    let escaped = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("\"{escaped}\"")
-}
-
-/// Reads the first value of a body; what follows it is not looked at. Names are the same in upper and lower case, `null` is the
-/// same as an absent member, and of several members of one name the last counts.
+/// Reads the first value of a body; what follows it is not looked at. `null` is the same as an absent member, and of several members of one
+/// name the last counts.
 fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
@@ -332,20 +253,9 @@ fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 fn read_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
-    let read = serde_json::from_value::<Option<T>>(lowered(value));
+    let read = serde_json::from_value::<Option<T>>(value);
     let read = read.map_err(|error| ApiError::bad_body(&error.to_string()))?;
     Ok(read.unwrap_or_default())
-}
-
-fn lowered(value: Value) -> Value {
-    match value {
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), lowered(value)))
-            .collect(),
-        Value::Array(list) => list.into_iter().map(lowered).collect(),
-        value => value,
-    }
 }
 
 fn text(of: &impl Serialize) -> String {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::ApiError;
 use super::toxic::{Toxic, ToxicBody};
 use crate::Party;
-use crate::proxy::{Direction, LinkTable, ProxyRoute, Traffic, accept};
+use crate::proxy::{Direction, LinkTable, ProxyRoute, accept};
 
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
@@ -23,7 +23,6 @@ pub(super) struct Proxy {
     /// Its listener and its connections, while it is enabled. The port is free when its shutdown returns.
     pub(super) running: JoinSet<()>,
     table: LinkTable,
-    pub(super) traffic: Arc<Traffic>,
     /// In the order in which they were added.
     pub(super) toxics: Vec<Toxic>,
 }
@@ -36,7 +35,6 @@ impl Proxy {
             upstream,
             running: JoinSet::new(),
             table: LinkTable::default(),
-            traffic: Arc::default(),
             toxics: Vec::new(),
         }
     }
@@ -64,7 +62,6 @@ impl Proxy {
             table: self.table.clone(),
             client: client(),
             upstream: upstream(),
-            traffic: Arc::clone(&self.traffic),
         });
         let upstream = self.upstream.clone();
         self.running.spawn(accept(listener, move |client, peer| {
@@ -134,9 +131,6 @@ fn upstream() -> Party {
 
 /// Resolves `HOST:PORT`. An empty text is any free port of 127.0.0.1, where the original takes one on all interfaces; addresses beyond
 /// loopback are refused, where the original takes them.
-///
-/// # Errors
-/// What is wrong.
 async fn resolve(text: &str) -> Result<SocketAddr, String> {
     if text.is_empty() {
         return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));

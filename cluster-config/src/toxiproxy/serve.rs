@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::ApiError;
-use super::api::Api;
+use super::api::{Api, refused};
 use crate::ClusterError;
 use crate::proxy::accept;
 
@@ -40,9 +40,6 @@ pub struct Toxiproxy {
 impl Toxiproxy {
     /// Serves the API on a loopback address; port 0 is any free one. Inside a Tokio runtime, whose threads carry the
     /// proxies' bytes too.
-    ///
-    /// # Errors
-    /// The address is not loopback, or nobody can listen there.
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             bail!(
@@ -137,21 +134,21 @@ async fn answer(
             403,
             "requests of pages in a browser, and to a name that is not loopback, are refused",
         );
-        return Ok(api.lock().await.refused(&refusal).map(Full::from));
+        return Ok(refused(&refusal).map(Full::from));
     }
     let reading = Limited::new(body, BODY_MOST).collect();
     let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
-    let mut api = api.lock().await;
     let refusal = match read {
         Ok(Ok(body)) => {
             let agent = head.headers.get(USER_AGENT);
             let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
             let (method, path) = (head.method.as_str(), head.uri.path());
+            let mut api = api.lock().await;
             let answer = api.answer(method, path, agent, &body.to_bytes()).await;
             return Ok(answer.map(Full::from));
         }
         Ok(Err(_)) => ApiError::bad_body("it is longer than 16 MiB or broken off"),
         Err(_) => ApiError::new(408, "the request did not come to its end"),
     };
-    Ok(api.refused(&refusal).map(Full::from))
+    Ok(refused(&refusal).map(Full::from))
 }

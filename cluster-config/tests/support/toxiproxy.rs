@@ -76,7 +76,6 @@ impl Api {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: String,
-    pub(crate) has_id: bool,
     pub(crate) body: String,
 }
 
@@ -112,7 +111,6 @@ pub(crate) async fn ask(
     Answer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         content_type: header("content-type").unwrap_or_default(),
-        has_id: header("x-toxiproxy-request-id").is_some(),
         body: body.to_owned(),
     }
 }

@@ -316,9 +316,6 @@ pub struct Regression {
 }
 
 /// The locks of an audit's document: `audit.json`, what `--json` printed, or `run.json`.
-///
-/// # Errors
-/// Text that is none of them.
 pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
     let mut document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let inside = document.get_mut("audit").map(Value::take);

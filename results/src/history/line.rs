@@ -11,9 +11,6 @@ use super::{Call, Entry, Event, HistoryError, Line};
 
 impl Line {
     /// Reads one line by itself; pairing and order are [`History::parse`](super::History::parse)'s work.
-    ///
-    /// # Errors
-    /// Not JSON, not an object, or fields that are missing, of a wrong type or out of range. The error's `line` is 1.
     pub fn parse(text: &str) -> Result<Self, HistoryError> {
         Self::parse_bytes(text.as_bytes())
     }

@@ -24,9 +24,6 @@ impl History {
     }
 
     /// As [`parse`](Self::parse), of bytes: a line torn inside a character is a torn line too.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
     pub fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
         let mut reader = Reader::default();
         let mut lines = Vec::new();
@@ -54,9 +51,6 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Takes the next line, without its end; `None` where it says nothing.
-    ///
-    /// # Errors
-    /// The line, or one before it, is bad.
     pub(crate) fn line(&mut self, text: &[u8]) -> Result<Option<Line>, HistoryError> {
         self.number += 1;
         if text.iter().all(u8::is_ascii_whitespace) {
@@ -122,9 +116,6 @@ impl Reader {
     }
 
     /// Whether the last line was torn.
-    ///
-    /// # Errors
-    /// There was no complete line.
     pub(crate) fn finish(self) -> Result<bool, HistoryError> {
         match self.any {
             true => Ok(self.doubtful.is_some()),

@@ -98,9 +98,6 @@ pub struct Case {
 }
 
 /// A JUnit document of one suite of such cases.
-///
-/// # Errors
-/// Text that XML cannot hold.
 pub fn document(
     suite: &str,
     class: &str,

@@ -73,9 +73,6 @@ pub struct Format {
 
 impl Format {
     /// The document, with a newline at its end. The same run gives the same bytes.
-    ///
-    /// # Errors
-    /// What the format cannot hold; see [`ReportError`].
     pub fn render(&self, run: &Run) -> Result<String, ReportError> {
         (self.render)(run).map_err(|fault| ReportError {
             format: self.name,
@@ -143,9 +140,6 @@ pub static FORMATS: [&Format; 8] = [
 ];
 
 /// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where the lock was lost.
-///
-/// # Errors
-/// A figure that JSON cannot hold.
 pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(run)?;
     document["answer"] = answer(run).into();

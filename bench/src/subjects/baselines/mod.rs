@@ -96,9 +96,6 @@ pub fn of_system(system: &str) -> Vec<&'static str> {
 
 /// Removes what a run left on a system's own servers: rows and documents, which keep their fences, and the containers of ZooKeeper, which it would
 /// remove by itself minutes later. Keys of etcd go with their leases. An empty table, its sequence and its index stay.
-///
-/// # Errors
-/// A server that did not answer, or refused.
 pub async fn remove_keys(target: &str, prefix: &str) -> Result<(), SubjectError> {
     let own = SystemClientParts {
         target: target.to_owned(),
