@@ -242,7 +242,7 @@ fn a_file_says_what_is_started_and_whatever_is_wrong_in_it_is_said_together() {
     std::fs::write(
         dir.path().join("lab.toml"),
         "[topology]\nkind = \"masters\"\npersistence = \"aof-always\"\ntls = true\nacl = true\n\
-         nodes = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]\n",
+         masters = 3\n",
     )
     .unwrap();
     let (mut child, url) = up(dir.path(), &["lab.toml"]);
@@ -255,7 +255,7 @@ fn a_file_says_what_is_started_and_whatever_is_wrong_in_it_is_said_together() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let listed = ps(dir.path());
     assert!(!listed.to_string().contains(&password), "{listed}");
-    assert_eq!(listed["running"][0]["nodes"][2]["name"], "c");
+    assert_eq!(listed["running"][0]["nodes"][2]["name"], "n3");
     assert_eq!(listed["running"][0]["server"]["speaks_tls"], true);
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
