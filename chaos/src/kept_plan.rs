@@ -31,6 +31,8 @@ pub struct KeptPlan {
     pub result: Option<ScenarioResult>,
     /// This machine made it, and nobody changed it since.
     pub is_own: bool,
+    /// The directory of its file, where what is made of it belongs.
+    pub dir: PathBuf,
 }
 
 /// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere could do harm by.
@@ -199,6 +201,7 @@ fn kept(path: &Path, result: Option<ScenarioResult>) -> Result<KeptPlan, RunErro
         plan,
         result,
         is_own: is_sealed(path, &text),
+        dir: path.parent().unwrap_or(Path::new("")).to_owned(),
     })
 }
 

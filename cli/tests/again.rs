@@ -35,17 +35,16 @@ fn a_run_is_replayed_and_shrunk() {
     assert!(last[0].ends_with("chaos-broken"), "{listed}");
     assert_eq!(last[2..], ["chaos", "0", "1", "as", "expected"], "{listed}");
 
-    let (ended, why, small) = said(
-        dir,
-        &[
-            "replay", "latest", "--shrink", "--tries", "2", "--out", "small",
-        ],
-    );
+    let (ended, why, small) = said(dir, &["replay", "latest", "--shrink", "--tries", "2"]);
     assert_eq!(ended, 0, "{why}");
     assert_eq!(small["verdict"], "contract");
     assert_eq!(small["before"]["faults"], 1);
     assert_eq!(small["after"]["faults"], 0, "it convicts without: {why}");
     let smallest = small["scenario"].as_str().unwrap();
+    assert!(
+        smallest.contains("runs/"),
+        "not beside the user's files: {smallest}"
+    );
     let (ended, why, _) = said(dir, &["chaos", smallest, "--seed", "3"]);
     assert_eq!(ended, 0, "what was written convicts, too: {why}");
 

@@ -28,7 +28,13 @@ fn published_runs_load_and_render_in_every_format() {
         let run = store::load_dir(&path).expect("a run of an earlier version");
         for format in FORMATS {
             let document = format.render(&run).expect("a document");
-            assert!(document.len() > 100, "{}", format.name);
+            // Where nothing was lost, one annotation says so.
+            let least = if format.name == "annotations" {
+                20
+            } else {
+                100
+            };
+            assert!(document.len() > least, "{}", format.name);
         }
     }
     assert!(seen > 0, "there is no published run");

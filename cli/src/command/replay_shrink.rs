@@ -59,8 +59,9 @@ pub(super) async fn run(
         ));
         return Ok(exit::UNKNOWN);
     };
-    let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
-    let written = shrink_search::write(&dir, shrinker.smallest()).map_err(exit::unwritable)?;
+    // Never beside the user's own files.
+    let dir = terminal.common.out.as_ref().unwrap_or(&kept.dir);
+    let written = shrink_search::write(dir, shrinker.smallest()).map_err(exit::unwritable)?;
     let (scenario, plan) = (written.0.display(), written.1.display());
     let done = shrinker.is_done() && !cancel.is_wanted();
     let document = serde_json::json!({

@@ -156,8 +156,9 @@ fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow:
     };
     let whole = plan(one.seed, wanted);
     let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
-    let dir = terminal.common.out.clone().unwrap_or_else(|| ".".into());
-    let (scenario, _) = shrink_search::write(&dir, &small).map_err(exit::unwritable)?;
+    let kept = super::run::store();
+    let dir = terminal.common.out.as_deref().unwrap_or(kept.root());
+    let (scenario, _) = shrink_search::write(dir, &small).map_err(exit::unwritable)?;
     let scenario = scenario.display();
     terminal.note(&format!(
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",

@@ -68,7 +68,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
             "the run was cut short: this was measured until then",
         ));
     }
-    let mut entries = entries(run);
+    let mut entries = by_reason(entries(run));
     entries.sort_by_key(|entry| (order(entry.tone), Reverse(entry.weight_ns)));
     let table = options.width >= TABLE_WIDTH;
     let of = |tone: Tone| -> Vec<&Entry> {
@@ -89,6 +89,13 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     last.extend(compared(run));
     let mut end: Vec<String> = more.changes.iter().map(|line| printable(line)).collect();
     end.extend(repeated(run, &lost));
+    end.extend(lost.first().map(|_| {
+        let again = ["replay", &run.run, "--shrink"].map(str::to_owned);
+        format!(
+            "next: `locklab {}` finds the smallest scenario that still loses it; `locklab init` keeps it judged in CI",
+            shell_line(&again)
+        )
+    }));
     end.extend((!more.page.is_empty()).then(|| format!("page: {}", more.page)));
     let long = |lines: &[String]| -> usize {
         let wrapped = lines
@@ -129,6 +136,28 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         }
     }
     finish(&out, options.color)
+}
+
+/// What is unknown for one and the same reason is one entry, as where a driver does not start.
+fn by_reason(entries: Vec<Entry>) -> Vec<Entry> {
+    let (unknown, mut others): (Vec<Entry>, Vec<Entry>) =
+        (entries.into_iter()).partition(|entry| entry.tone == Tone::Doubt && entry.mark == "?");
+    let groups = unknown
+        .into_iter()
+        .into_group_map_by(|entry| entry.said.clone());
+    for mut group in groups.into_values() {
+        if group.len() >= REASONS_MAX {
+            let names = group.iter().take(REASONS_MAX - 1).map(|entry| &entry.name);
+            let place = format!("{} and others", names.unique().join(", "));
+            let name = format!("{} scenarios", group.len());
+            group.truncate(1);
+            group.iter_mut().for_each(|entry| {
+                (entry.name, entry.place) = (name.clone(), place.clone());
+            });
+        }
+        others.extend(group);
+    }
+    others
 }
 
 /// Losses first, then what is not known, what was kept, and controls.
