@@ -76,3 +76,4 @@ pub mod shrink;
 pub mod shrink_search;
 pub mod soak;
 mod tracker;
+pub mod watch;

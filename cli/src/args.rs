@@ -20,7 +20,7 @@ const DRAWING: [&str; 8] = [
     "kube",
 ];
 /// Commands that only make a directory or files.
-const WRITING: [&str; 5] = ["up", "check", "conform", "man", "merge"];
+const WRITING: [&str; 6] = ["up", "check", "conform", "man", "merge", "watch"];
 
 impl Cli {
     /// The command line, or why it is none.
@@ -172,6 +172,9 @@ pub(crate) enum Command {
     /// Show what a lock sends to its server, command by command, from acquire to release
     #[command(hide = true)]
     Trace(command::trace::Options),
+    /// Watch the locks of a running application: who holds what for how long, and what is dangerous, without a driver
+    #[command(hide = true)]
+    Watch(command::watch::Options),
     /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
     #[command(hide = true)]
     Conform(command::conform::Options),
@@ -222,7 +225,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
     ("Look again", &["replay", "check", "gate", "merge", "list"]),
     (
         "Look closer",
-        &["init", "conform", "trace", "simulate", "soak"],
+        &["init", "watch", "conform", "trace", "simulate", "soak"],
     ),
     ("Servers", &["up", "ps", "down", "proxy", "kube"]),
     ("For programs", &["driver", "clock", "completions", "man"]),

@@ -40,6 +40,7 @@ mod deployment;
 mod external;
 pub mod input;
 pub mod layout;
+mod monitor_line;
 mod named_choices;
 mod node;
 mod node_commands;
@@ -63,8 +64,9 @@ pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use external::{
-    External, ExternalTarget, Handshake, SecureStream, Secured, Writer, resolve_host,
+    External, ExternalTarget, Handshake, MonitorStream, SecureStream, Secured, Writer, resolve_host,
 };
+pub use monitor_line::{MonitorLine, quoted_words};
 pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{
     ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,

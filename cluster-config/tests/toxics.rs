@@ -5,9 +5,9 @@ mod support;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use support::PATIENCE;
 use support::toxiproxy::Api;
 use support::wire::{SILENCE, Wire, new_connection_ends};
-use support::PATIENCE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;

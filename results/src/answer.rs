@@ -11,6 +11,7 @@ use crate::measures::bare;
 use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
 use crate::units;
 use crate::verdict::{State, Verdict};
+use crate::watch::{Certainty, WatchReport};
 
 const NAMED: usize = 3;
 
@@ -161,6 +162,9 @@ pub fn lost(run: &Run) -> usize {
 }
 
 pub(crate) fn parts(run: &Run) -> Vec<Part> {
+    if let Some(watch) = &run.watch {
+        return of_watch(watch);
+    }
     if let Some(audit) = &run.audit {
         return of_audit(audit);
     }
@@ -199,6 +203,9 @@ pub(crate) fn headline(run: &Run) -> Part {
     let tried = tried(run);
     if let Some(audit) = &run.audit {
         return of_audit(audit).swap_remove(0);
+    }
+    if let Some(watch) = &run.watch {
+        return of_watch(watch).swap_remove(0);
     }
     if tried.is_empty() {
         return (Tone::Plain, answer(run));
@@ -245,12 +252,73 @@ pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit).split_off(1);
     }
+    if let Some(watch) = &run.watch {
+        return of_watch(watch).split_off(1);
+    }
     let tried = tried(run);
     let mut parts = match tried.is_empty() {
         true => Vec::new(),
         false => exclusion(&tried),
     };
     parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
+    parts
+}
+
+/// What was seen of locks in traffic.
+fn of_watch(watch: &WatchReport) -> Vec<Part> {
+    let counted = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    let locks =
+        counted(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
+    let [violated, sure, likely] =
+        [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(|one| watch.count(one));
+    let mut parts = Vec::new();
+    if !watch.holders.is_empty() {
+        let endless = watch
+            .holders
+            .iter()
+            .filter(|one| one.left_ms.is_none())
+            .count();
+        let tone = if endless > 0 {
+            Tone::Doubt
+        } else {
+            Tone::Plain
+        };
+        parts.push((
+            tone,
+            format!(
+                "{} held now, {endless} of them without an end",
+                counted(watch.holders.len(), "lock")
+            ),
+        ));
+    }
+    if watch.is_empty() {
+        let words = format!(
+            "Too little was seen: no lock was taken and given back in {} commands",
+            watch.commands
+        );
+        parts.push((Tone::Doubt, words));
+    } else if violated > 0 {
+        let words = format!(
+            "Two had a lock at once ({} of {locks})",
+            counted(violated, "finding")
+        );
+        parts.push((Tone::Lost, words));
+    }
+    if sure > 0 {
+        let words = format!("{} for certain", counted(sure, "danger"));
+        parts.push((Tone::Lost, words));
+    } else if violated == 0 && !watch.locks.is_empty() {
+        parts.push((
+            Tone::Kept,
+            format!("Nothing dangerous in {locks}, {} grants", watch.grants()),
+        ));
+    }
+    if likely > 0 {
+        parts.push((Tone::Doubt, format!("{likely} likely, to be looked at")));
+    }
     parts
 }
 

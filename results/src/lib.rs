@@ -76,3 +76,4 @@ pub mod svg;
 pub mod timeline;
 pub mod units;
 pub mod verdict;
+pub mod watch;

@@ -17,6 +17,7 @@ use crate::spelling::nearest;
 use crate::timeline::TimelineData;
 use crate::units::{self, enclosed};
 use crate::verdict::{State, Verdict, Verdicts};
+use crate::watch::WatchReport;
 
 /// The version of the form of `run.json` that this build writes.
 pub const SCHEMA: u32 = 1;
@@ -56,6 +57,9 @@ pub struct Run {
     /// The scorecard of the locks that were audited; `None` of any other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Box<Audit>>,
+    /// What was seen of locks in the traffic of servers; `None` of any other run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Box<WatchReport>>,
     /// Whether everything came out as expected; `None` where nothing was expected.
     #[serde(default)]
     pub as_expected: Option<bool>,

@@ -52,6 +52,7 @@ mod tally;
 mod target;
 pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod watch;
 
 #[cfg(not(feature = "kube"))]
 pub(crate) use left_out::kube;
@@ -115,6 +116,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Report(options) => report::run(options, terminal),
             Command::Proxy(options) => proxy::run(options, terminal).await,
             Command::Trace(options) => trace::run(options, terminal).await,
+            Command::Watch(options) => watch::run(options, terminal).await,
             Command::Help(options) => help::run(&options, terminal),
             Command::Doctor(options) => doctor::run(options, terminal).await,
             Command::Driver(options) => driver::run(options).await,

@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use results::audit::Audit;
 use results::compare::against_last;
-use results::report::AuditDocument;
 use results::report::answered;
 use results::report::text::{self, ScreenOptions, TextOptions};
+use results::report::{AuditDocument, WatchDocument};
 use results::run::{Meta, PlanPart, Run};
 use results::secrets;
 use results::store::{REPORT_FILE, RUN_FILE, RunDir, RunStore, load_dir};
@@ -268,9 +268,10 @@ impl Keeper {
             page: link(&self.path().join(REPORT_FILE)),
         };
         let text = || shown_text(&self.run, terminal, &shown);
-        match AuditDocument::of(&self.run) {
-            Some(document) => terminal.answer_painted(&document, text)?,
-            None => terminal.answer_painted(&answered(&self.run)?, text)?,
+        match (AuditDocument::of(&self.run), WatchDocument::of(&self.run)) {
+            (Some(document), _) => terminal.answer_painted(&document, text)?,
+            (None, Some(document)) => terminal.answer_painted(&document, text)?,
+            (None, None) => terminal.answer_painted(&answered(&self.run)?, text)?,
         }
         if listed && let Err(error) = store().publish(self.dir.path()) {
             terminal.warn(&error.to_string());

@@ -2,6 +2,7 @@
 
 mod discover;
 mod leftovers;
+mod monitor;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,6 +25,8 @@ use crate::{
     ClusterError, Deployment, Links, Node, Provisioner, Role, Secret, Topology, TopologyKind,
     UpOptions, node_commands, ports,
 };
+pub use monitor::MonitorStream;
+
 use discover::{ANSWER, DiscoveredServer, discover, resolved};
 
 /// What a URL says of somebody else's servers.

@@ -1,4 +1,4 @@
-//! The document of an audit for programs: its scorecard, and what it was made with.
+//! The documents of an audit and of a watch for programs: the scorecard or the findings, and what they were made with.
 
 use serde::Serialize;
 
@@ -6,6 +6,7 @@ use crate::answer;
 use crate::audit::Audit;
 use crate::command_line::again;
 use crate::run::{BenchRow, Run};
+use crate::watch::{PerhapsLock, WatchCost, WatchFinding, WatchedHolder, WatchedLock};
 
 /// The document of `audit --json`, which is `audit.json` of a run's directory.
 #[derive(Debug, Serialize)]
@@ -46,6 +47,59 @@ impl<'a> AuditDocument<'a> {
             machine: run.meta.environment.machine(),
             audit: run.audit.as_deref()?,
             rows: &run.rows,
+            warnings: &run.warnings,
+        })
+    }
+}
+
+/// The document of `watch --json`.
+#[derive(Debug, Serialize)]
+pub struct WatchDocument<'a> {
+    schema: u32,
+    run: &'a str,
+    partial: bool,
+    answer: String,
+    watch: WatchFacts<'a>,
+    locks: &'a [WatchedLock],
+    perhaps: &'a [PerhapsLock],
+    findings: Vec<WatchFinding>,
+    holders: &'a [WatchedHolder],
+    warnings: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct WatchFacts<'a> {
+    servers: &'a [String],
+    source: &'a str,
+    seconds: f64,
+    commands: u64,
+    cost: &'a Option<WatchCost>,
+}
+
+impl<'a> WatchDocument<'a> {
+    /// The document of a run; `None` of one that is no watch.
+    pub fn of(run: &'a Run) -> Option<Self> {
+        let watch = run.watch.as_deref()?;
+        let without_picture = |finding: &WatchFinding| WatchFinding {
+            picture: None,
+            ..finding.clone()
+        };
+        Some(Self {
+            schema: run.schema,
+            run: &run.run,
+            partial: run.partial,
+            answer: answer::answer(run),
+            watch: WatchFacts {
+                servers: &watch.servers,
+                source: &watch.source,
+                seconds: watch.seconds,
+                commands: watch.commands,
+                cost: &watch.cost,
+            },
+            locks: &watch.locks,
+            perhaps: &watch.perhaps,
+            findings: watch.findings.iter().map(without_picture).collect(),
+            holders: &watch.holders,
             warnings: &run.warnings,
         })
     }

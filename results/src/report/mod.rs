@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use itertools::Itertools;
 use serde_json::Value;
 
-pub use audit_document::AuditDocument;
+pub use audit_document::{AuditDocument, WatchDocument};
 pub use cells::rates;
 pub use cells::{printable_json, printable_lines, printable_message};
 pub use index::index;

@@ -7,12 +7,14 @@
 //! | `faults.rs` | recovery from faults, waits of open loops, repeats |
 //! | `bench.rs` | benchmark rows, sweeps, comparisons and settings |
 //! | `audit.rs` | the scorecard of an audit and its convictions |
+//! | `watch.rs` | what was seen of locks in traffic: patterns, findings, holders |
 
 mod audit;
 mod bench;
 mod faults;
 mod outcomes;
 mod scenario;
+pub(super) mod watch;
 
 use itertools::Itertools;
 
@@ -28,6 +30,11 @@ pub(super) fn of(run: &Run) -> Vec<Block> {
     let mut blocks = vec![Block::only(PLAIN, vec![warnings(run)])];
     let parts = Block::list(run.parts.iter().map(ToString::to_string));
     blocks.push(Block::only(PLAIN, vec![parts]));
+    if let Some(watch) = &run.watch {
+        blocks.extend(watch::sections(watch));
+        blocks.push(again(run));
+        return blocks;
+    }
     match &run.audit {
         Some(audit) => blocks.extend(audit::sections(run, audit)),
         None => {

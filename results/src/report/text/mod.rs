@@ -5,6 +5,7 @@ mod gate;
 mod screen;
 mod summary;
 mod text_layout;
+mod watch;
 
 use itertools::Itertools;
 

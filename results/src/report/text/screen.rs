@@ -56,6 +56,9 @@ struct Entry {
 
 /// The run on one screen.
 pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
+    if let Some(watch) = &run.watch {
+        return super::watch::screen(run, watch, options, &more.page);
+    }
     let width = usize::from(options.width.max(40));
     let mut above = Vec::new();
     above.extend(headline(run, false).lines().map(str::to_owned));

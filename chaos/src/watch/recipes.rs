@@ -1,0 +1,671 @@
+//! Recognises what a unit does to locks: the recipes by which locks are taken, kept and given back, a row each.
+
+use super::patterns::LibraryTrace;
+use super::possession::{
+    AcquireAttempt, AttemptOutcome, HoldChange, LockOwner, LockPlace, Watcher,
+};
+use super::units::{CommandWords, Unit, UnitKind, hash};
+
+/// A way to make a lock of keys.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Its name, as reports have it.
+    pub name: &'static str,
+    /// What a grant is.
+    pub grant: &'static str,
+    /// What a refusal is.
+    pub refusal: &'static str,
+    /// What a renewal is.
+    pub renewal: &'static str,
+    /// What a release is.
+    pub release: &'static str,
+    /// Who the owner is.
+    pub owner: &'static str,
+    /// The key says who holds it, so that a release can compare.
+    pub has_owner: bool,
+    /// A script decides, and what it wrote tells a grant from a refusal.
+    pub(super) is_by_script: bool,
+}
+
+const fn recipe(
+    name: &'static str,
+    words: [&'static str; 5],
+    has_owner: bool,
+    is_by_script: bool,
+) -> Recipe {
+    let [grant, refusal, renewal, release, owner] = words;
+    Recipe {
+        name,
+        grant,
+        refusal,
+        renewal,
+        release,
+        owner,
+        has_owner,
+        is_by_script,
+    }
+}
+
+/// Every recipe that is recognised.
+pub const RECIPES: &[Recipe] = &[
+    recipe(
+        "SET NX",
+        [
+            "SET key value NX with PX, EX, PXAT or EXAT",
+            "the same on a key that is there",
+            "a script with PEXPIRE or SET; SET IFEQ; PEXPIRE",
+            "a script with GET and DEL; DELEX IFEQ; DELIFEQ; DEL",
+            "the value",
+        ],
+        true,
+        false,
+    ),
+    recipe(
+        "SETNX, EXPIRE",
+        [
+            "SETNX, or SET NX without an end; then EXPIRE",
+            "the same on a key that is there",
+            "EXPIRE, PEXPIRE",
+            "DEL, or a script with GET and DEL",
+            "the value where it is unique, else the connection",
+        ],
+        true,
+        false,
+    ),
+    recipe(
+        "hash with owner",
+        [
+            "a script that writes a field of the owner and an end",
+            "the same script without a write",
+            "a script with PEXPIRE alone",
+            "a script with HDEL, DEL, or HINCRBY by -1",
+            "the field",
+        ],
+        true,
+        true,
+    ),
+    recipe(
+        "SET in a script",
+        [
+            "a script that looks and then SETs",
+            "the same script without a write",
+            "a script with PEXPIRE, or SET by the holder",
+            "a script with GET and DEL",
+            "the value",
+        ],
+        true,
+        true,
+    ),
+    recipe(
+        "WATCH, MULTI",
+        [
+            "WATCH, GET, then SET in a transaction",
+            "not seen",
+            "WATCH, then SET or PEXPIRE in a transaction",
+            "WATCH, GET, then DEL in a transaction",
+            "the value",
+        ],
+        true,
+        true,
+    ),
+    recipe(
+        "INCR, EXPIRE",
+        [
+            "INCR of a key that is not there (names with lock, mutex, lease, semaphore)",
+            "INCR of a key that is there",
+            "EXPIRE",
+            "DEL or DECR by the same connection",
+            "the connection",
+        ],
+        false,
+        false,
+    ),
+    recipe(
+        "sorted set with times",
+        [
+            "ZREMRANGEBYSCORE and ZADD in one step",
+            "not seen",
+            "ZADD of the same member",
+            "ZREM",
+            "the member",
+        ],
+        true,
+        true,
+    ),
+    recipe(
+        "BLPOP of a token",
+        [
+            "BLPOP by a connection that pushes to the list later",
+            "not seen",
+            "none",
+            "LPUSH or RPUSH by that connection",
+            "the connection",
+        ],
+        false,
+        false,
+    ),
+    recipe(
+        "SET",
+        [
+            "SET of a key that others take with NX; of a replica's stream SET with an end",
+            "not seen",
+            "SET of the same value",
+            "DEL",
+            "the value",
+        ],
+        true,
+        true,
+    ),
+];
+
+const SET_NX: &Recipe = &RECIPES[0];
+const SETNX_EXPIRE: &Recipe = &RECIPES[1];
+const HASH: &Recipe = &RECIPES[2];
+const SCRIPT_SET: &Recipe = &RECIPES[3];
+const WATCH_MULTI: &Recipe = &RECIPES[4];
+const INCR: &Recipe = &RECIPES[5];
+const SORTED_SET: &Recipe = &RECIPES[6];
+const TOKEN: &Recipe = &RECIPES[7];
+const PLAIN_SET: &Recipe = &RECIPES[8];
+
+/// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known for what it tried.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ScriptRole {
+    takes: Option<&'static Recipe>,
+    renews: bool,
+    releases: bool,
+    key_arg: usize,
+    owner_arg: Option<usize>,
+}
+
+/// Applies a unit to the locks that it concerns.
+pub(super) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
+    let place = LockPlace {
+        group,
+        database: unit.database,
+        key: b"",
+        time_us: unit.time_us,
+        client: unit.client,
+    };
+    match unit.kind {
+        UnitKind::Plain => plain(watcher, &place, &unit.commands[0], unit.follows_read),
+        UnitKind::Transaction { watches: false } if !watcher.sees_effects_only() => {
+            for command in &unit.commands {
+                plain(watcher, &place, command, false);
+            }
+        }
+        UnitKind::Transaction { .. } | UnitKind::Script => together(watcher, &place, unit),
+    }
+}
+
+/// The options of SET.
+#[derive(Debug, Default)]
+struct SetOptions<'a> {
+    nx: bool,
+    compares: Option<&'a [u8]>,
+    until_us: Option<u64>,
+}
+
+impl<'a> SetOptions<'a> {
+    fn of(command: &'a CommandWords, time_us: u64) -> Self {
+        let mut options = SetOptions::default();
+        for (at, word) in command.args().iter().enumerate().skip(2) {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            // Counted with the command's name.
+            let number = command.number(at + 2);
+            match () {
+                () if is("NX") => options.nx = true,
+                () if is("IFEQ") => options.compares = command.arg(at + 2),
+                () if is("EX") => options.until_us = end_us(time_us, number, 1_000_000),
+                () if is("PX") => options.until_us = end_us(time_us, number, 1_000),
+                () if is("EXAT") => options.until_us = end_us(0, number, 1_000_000),
+                () if is("PXAT") => options.until_us = end_us(0, number, 1_000),
+                () => {}
+            }
+        }
+        options
+    }
+}
+
+fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
+    let number = u64::try_from(number?).ok()?;
+    Some(from_us.saturating_add(number.saturating_mul(unit_us)))
+}
+
+/// The end that a command of EXPIRE's family sets; `None`: it is none of them.
+fn expire_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
+    let (from_us, unit_us) = match () {
+        () if command.is("EXPIRE") => (time_us, 1_000_000),
+        () if command.is("PEXPIRE") => (time_us, 1_000),
+        () if command.is("EXPIREAT") => (0, 1_000_000),
+        () if command.is("PEXPIREAT") => (0, 1_000),
+        () => return None,
+    };
+    // What ends in the past is gone at once.
+    Some(
+        end_us(
+            from_us,
+            command.number(2).map(|number| number.max(0)),
+            unit_us,
+        )
+        .unwrap_or(time_us),
+    )
+}
+
+/// Names of which a counter is taken for a lock.
+pub(super) fn sounds_like_a_lock(key: &[u8]) -> bool {
+    let lower = key.to_ascii_lowercase();
+    let words: [&[u8]; 4] = [b"lock", b"mutex", b"lease", b"semaphore"];
+    words
+        .iter()
+        .any(|word| memchr::memmem::find(&lower, word).is_some())
+}
+
+fn change(
+    place: &LockPlace<'_>,
+    owner: Option<&[u8]>,
+    is_checked: bool,
+    was_done: Option<bool>,
+) -> HoldChange {
+    HoldChange {
+        owner: owner.map(|value| LockOwner {
+            is_unique: true,
+            ..LockOwner::of(value, place.client)
+        }),
+        client: place.client,
+        is_checked,
+        was_done,
+        one_level: false,
+    }
+}
+
+/// A command outside scripts.
+fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, follows_read: bool) {
+    if command.is("FLUSHALL") || command.is("FLUSHDB") {
+        let database = command.is("FLUSHDB").then_some(place.database);
+        return watcher.flush(place.group, database, place.time_us);
+    }
+    let Some(key) = command.arg(1) else {
+        return;
+    };
+    let place = LockPlace { key, ..*place };
+    let attempt = |recipe, value: &[u8], until_us| AcquireAttempt {
+        recipe,
+        owner: LockOwner::of(value, place.client),
+        time_us: place.time_us,
+        until_us,
+    };
+    let value = command.arg(2).unwrap_or_default();
+    let trace = LibraryTrace {
+        value,
+        script: None,
+        inner: "",
+    };
+    if command.is("SET") {
+        let options = SetOptions::of(command, place.time_us);
+        if let Some(compared) = options.compares {
+            let done = watcher.holder_is(&place, compared);
+            if done.is_some() {
+                watcher.count_command(&place, &trace);
+                watcher.renew(
+                    &place,
+                    change(&place, Some(compared), true, done),
+                    options.until_us,
+                );
+            }
+        } else if options.nx {
+            let recipe = if options.until_us.is_some() {
+                SET_NX
+            } else {
+                SETNX_EXPIRE
+            };
+            watcher.count_command(&place, &trace);
+            watcher.attempt(
+                &place,
+                attempt(recipe, value, options.until_us),
+                AttemptOutcome::ByKey,
+            );
+        } else if watcher.is_followed(&place)
+            || watcher.sees_effects_only() && options.until_us.is_some() && is_token(value)
+        {
+            watcher.count_command(&place, &trace);
+            watcher.attempt(
+                &place,
+                attempt(PLAIN_SET, value, options.until_us),
+                AttemptOutcome::Overwritten,
+            );
+        }
+    } else if command.is("SETNX") {
+        watcher.count_command(&place, &trace);
+        let outcome = match watcher.sees_effects_only() {
+            true => AttemptOutcome::Granted,
+            false => AttemptOutcome::ByKey,
+        };
+        watcher.attempt(&place, attempt(SETNX_EXPIRE, value, None), outcome);
+    } else if command.is("INCR") && sounds_like_a_lock(key) {
+        watcher.count_command(&place, &trace);
+        watcher.attempt(&place, attempt(INCR, b"", None), AttemptOutcome::ByKey);
+    } else if command.is("BLPOP") && sounds_like_a_lock(key) {
+        watcher.blocks_for_token(&place, attempt(TOKEN, b"", None));
+    } else if command.is_one_of(&["DEL", "UNLINK", "GETDEL"]) {
+        for key in command.args() {
+            let place = LockPlace { key, ..place };
+            if watcher.is_followed(&place) {
+                watcher.count_command(&place, &trace);
+                watcher.release(&place, change(&place, None, false, None));
+                watcher.note_read_before(&place, follows_read);
+            }
+        }
+    } else if !watcher.is_followed(&place) {
+        // What follows concerns locks that are known already.
+    } else if command.is("DELEX") || command.is("DELIFEQ") {
+        let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
+        let done = watcher.holder_is(&place, compared);
+        watcher.count_command(&place, &trace);
+        watcher.release(&place, change(&place, Some(compared), true, done));
+    } else if let Some(until_us) = expire_until_us(command, place.time_us) {
+        watcher.count_command(&place, &trace);
+        match until_us <= place.time_us {
+            true => watcher.release(&place, change(&place, None, false, None)),
+            false => watcher.renew(&place, change(&place, None, false, None), Some(until_us)),
+        }
+    } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR)
+        || command.is_one_of(&["LPUSH", "RPUSH"])
+    {
+        watcher.count_command(&place, &trace);
+        watcher.release(&place, change(&place, None, false, None));
+    } else if command.is("HDEL") || command.is("ZREM") {
+        watcher.count_command(&place, &trace);
+        watcher.release(&place, change(&place, Some(value), false, None));
+    } else if command.is("RENAME") {
+        watcher.release(&place, change(&place, None, false, None));
+    }
+}
+
+/// A value that was made to be unique.
+pub(super) fn is_token(value: &[u8]) -> bool {
+    let is_of_a_token =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:+/=.".contains(byte) || *byte >= 0x80;
+    (12..=80).contains(&value.len())
+        && value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2
+        && value.iter().all(is_of_a_token)
+}
+
+/// Commands that ran in one step, key by key.
+fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
+    if unit.commands.is_empty() {
+        // A script that the server did not know.
+        return;
+    }
+    let mut keys: Vec<&[u8]> = Vec::new();
+    for key in unit.commands.iter().filter_map(|command| command.arg(1)) {
+        if !keys.contains(&key) && keys.len() < 16 {
+            keys.push(key);
+        }
+    }
+    let script = unit.call.as_ref().and_then(|call| call.arg(1)).map(hash);
+    let mut is_known = false;
+    for key in &keys {
+        let is_companion = key.starts_with(b"redisson_")
+            || keys.iter().any(|other| other != key && has_tag(key, other));
+        if !is_companion {
+            let place = LockPlace { key, ..*place };
+            is_known |= on_key(watcher, &place, unit, script);
+        }
+    }
+    if !is_known && let (Some(script), Some(call)) = (script, &unit.call) {
+        without_effect(watcher, place, call, script);
+    }
+}
+
+/// Whether a key carries `{name}`, as keys beside a lock do.
+fn has_tag(key: &[u8], name: &[u8]) -> bool {
+    let at = memchr::memmem::find_iter(key, name);
+    at.into_iter()
+        .any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
+}
+
+const READS: [&str; 9] = [
+    "GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN",
+];
+
+/// What a unit does to one key; whether that is something that locks do.
+fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
+    let of_key = || {
+        unit.commands
+            .iter()
+            .filter(|command| command.arg(1) == Some(place.key) && !command.is("PUBLISH"))
+    };
+    let effects_only = watcher.sees_effects_only();
+    let watches = unit.kind == (UnitKind::Transaction { watches: true });
+    let is_checked = watches
+        || of_key()
+            .next()
+            .is_some_and(|command| command.is_one_of(&READS));
+    let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
+    let until_us = of_key().find_map(|command| expire_until_us(command, place.time_us));
+    let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
+    // The argument that is the value of somebody who has the lock or asked for it.
+    let known_owner = |watcher: &Watcher| {
+        arguments
+            .iter()
+            .skip(1)
+            .find(|word| watcher.knows_owner(place, word))
+            .map(Vec::as_slice)
+    };
+    let inner: Vec<String> = of_key()
+        .take(6)
+        .map(|command| String::from_utf8_lossy(command.name()).to_ascii_lowercase())
+        .collect();
+    let inner = inner.join(" ");
+    let text = unit
+        .call
+        .as_ref()
+        .filter(|call| call.is("EVAL"))
+        .and_then(|call| call.arg(1));
+    let attempt = |recipe, value: &[u8], until_us| AcquireAttempt {
+        recipe,
+        owner: LockOwner {
+            is_unique: true,
+            ..LockOwner::of(value, place.client)
+        },
+        time_us: place.time_us,
+        until_us,
+    };
+    let trace = |value| LibraryTrace {
+        value,
+        script: text,
+        inner: &inner,
+    };
+    let mut role = ScriptRole::default();
+    let owner: Option<Vec<u8>>;
+    let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
+    if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
+        let hash_field = find(&["HDEL", "ZREM"]).map(field).or_else(|| {
+            find(&["HINCRBY"])
+                .filter(|command| command.number(3) == Some(-1))
+                .map(field)
+        });
+        // A key that is cleared and written again is no release.
+        let taken_again = find(&["SET", "HSET"])
+            .is_some_and(|command| command.number(3) != Some(-1) && removed.is("DEL"));
+        if !watcher.is_followed(place) && hash_field.is_none()
+            || taken_again && hash_field.is_none()
+        {
+            return false;
+        }
+        owner = hash_field
+            .clone()
+            .or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
+        // A field names its owner; that it was there, nobody says.
+        let is_checked = is_checked || effects_only || hash_field.is_some();
+        let was_done = match &hash_field {
+            Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
+            None => owner.as_ref().map(|_| true),
+        };
+        watcher.release(place, change(place, owner.as_deref(), is_checked, was_done));
+        role.releases = true;
+        // A queue's release hands the lock to the next in line.
+        let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
+        if let (Some(next), Some(until_us)) = (next, until_us) {
+            watcher.attempt(
+                place,
+                attempt(HASH, &field(next), Some(until_us)),
+                AttemptOutcome::Granted,
+            );
+        }
+    } else if let Some(set) = find(&["SET", "SETNX"]) {
+        let value = field(set);
+        let options = SetOptions::of(set, place.time_us);
+        let until_us = options.until_us.or(until_us);
+        let is_new = options.nx || set.is("SETNX");
+        if !is_checked && !is_new && !effects_only && !watcher.is_followed(place) {
+            return false;
+        }
+        watcher.count_command(place, &trace(&value));
+        let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
+        if is_new && !effects_only {
+            watcher.attempt(
+                place,
+                AcquireAttempt {
+                    recipe: SET_NX,
+                    ..attempt(recipe, &value, until_us)
+                },
+                AttemptOutcome::ByKey,
+            );
+        } else if watcher.holder_is(place, &value) == Some(true) {
+            watcher.renew(
+                place,
+                change(place, Some(&value), is_checked, Some(true)),
+                until_us,
+            );
+        } else {
+            watcher.attempt(
+                place,
+                attempt(recipe, &value, until_us),
+                AttemptOutcome::Granted,
+            );
+        }
+        role.takes = Some(recipe);
+        owner = Some(value);
+    } else if let Some(written) = of_key().find(|command| {
+        command.is_one_of(&["HINCRBY", "HSET", "HSETNX"]) && command.arg(2) != Some(b"mode")
+    }) {
+        let value = field(written);
+        let is_less = written.number(3).is_some_and(|number| number < 0);
+        if until_us.is_none() && !watcher.is_followed(place) {
+            return false;
+        }
+        watcher.count_command(place, &trace(&value));
+        let has_mode = of_key().any(|command| command.arg(2) == Some(b"mode"));
+        if has_mode {
+            watcher.share(place);
+        }
+        if is_less {
+            let change = HoldChange {
+                one_level: true,
+                ..change(place, Some(&value), is_checked, Some(true))
+            };
+            watcher.release(place, change);
+            role.releases = true;
+        } else {
+            watcher.attempt(
+                place,
+                attempt(HASH, &value, until_us),
+                AttemptOutcome::Granted,
+            );
+            role.takes = Some(HASH);
+        }
+        owner = Some(value);
+    } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
+        let member = added.args().last().cloned().unwrap_or_default();
+        watcher.share(place);
+        watcher.count_command(place, &trace(&member));
+        watcher.attempt(
+            place,
+            attempt(SORTED_SET, &member, until_us),
+            AttemptOutcome::Granted,
+        );
+        return true;
+    } else if let Some(until_us) = until_us {
+        let named = find(&["HEXISTS", "HGET"]).map(field);
+        owner = named.or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        if owner.is_none() && !watcher.is_followed(place) {
+            return false;
+        }
+        watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
+        watcher.renew(
+            place,
+            change(
+                place,
+                owner.as_deref(),
+                is_checked || effects_only,
+                Some(true),
+            ),
+            Some(until_us),
+        );
+        role.renews = true;
+    } else {
+        return false;
+    }
+    watcher.count_script(
+        place,
+        text.is_some_and(|text| text.len() > 40),
+        unit.kind == UnitKind::Script,
+    );
+    if let (Some(script), Some(owner)) = (script, &owner) {
+        let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
+        role.key_arg = position(place.key).unwrap_or(usize::MAX);
+        role.owner_arg = position(owner);
+        if watcher.scripts.len() < 10_000 {
+            let known = watcher.scripts.entry(script).or_default();
+            known.takes = known.takes.or(role.takes);
+            known.renews |= role.renews;
+            known.releases |= role.releases;
+            known.key_arg = role.key_arg;
+            known.owner_arg = role.owner_arg.or(known.owner_arg);
+        }
+    }
+    true
+}
+
+/// A script that only looked: what it tried is known from the times when it wrote.
+fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWords, script: u64) {
+    let Some(role) = watcher.scripts.get(&script).copied() else {
+        return;
+    };
+    let arguments = call.args();
+    let (Some(key), Some(owner)) = (
+        arguments.get(role.key_arg),
+        role.owner_arg.and_then(|at| arguments.get(at)),
+    ) else {
+        return;
+    };
+    let place = LockPlace { key, ..*place };
+    watcher.count_command(
+        &place,
+        &LibraryTrace {
+            value: owner,
+            script: None,
+            inner: "",
+        },
+    );
+    if let Some(recipe) = role.takes {
+        let owner = LockOwner {
+            is_unique: true,
+            ..LockOwner::of(owner, place.client)
+        };
+        let attempt = AcquireAttempt {
+            recipe,
+            owner,
+            time_us: place.time_us,
+            until_us: None,
+        };
+        watcher.attempt(&place, attempt, AttemptOutcome::Refused);
+    } else if role.releases {
+        watcher.release(&place, change(&place, Some(owner), true, Some(false)));
+    } else if role.renews {
+        watcher.renew(&place, change(&place, Some(owner), true, Some(false)), None);
+    }
+}

@@ -1,0 +1,478 @@
+//! What `locklab watch` sees in traffic: each recipe's holds, each finding, and nothing where there is nothing.
+
+use std::fmt::Write as _;
+
+use chaos::watch::{WatchOptions, WatchedTraffic, read_bytes};
+use results::watch::{Certainty, WatchFinding};
+
+const RELEASE: &str =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+const A: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
+const B: &str = "22222222-aaaa-4bbb-8ccc-000000000002";
+const C: &str = "33333333-aaaa-4bbb-8ccc-000000000003";
+
+/// MONITOR's text, line by line.
+#[derive(Default)]
+struct Traffic(String);
+
+impl Traffic {
+    /// A command of a client; a client of 0 is a script.
+    fn line(mut self, ms: u64, client: u16, words: &[&str]) -> Self {
+        let client = match client {
+            0 => "lua".to_owned(),
+            port => format!("127.0.0.1:{port}"),
+        };
+        let (seconds, micros) = (1_700_000_000 + ms / 1000, ms % 1000 * 1000);
+        write!(self.0, "{seconds}.{micros:06} [0 {client}]").unwrap();
+        for word in words {
+            let word = word.replace('\\', "\\\\").replace('"', "\\\"");
+            write!(self.0, " \"{word}\"").unwrap();
+        }
+        self.0.push('\n');
+        self
+    }
+
+    /// An attempt by SET NX PX.
+    fn set(self, ms: u64, client: u16, value: &str, lease_ms: u64) -> Self {
+        self.line(
+            ms,
+            client,
+            &["SET", "order:1", value, "NX", "PX", &lease_ms.to_string()],
+        )
+    }
+
+    /// The script of a release; `done`: the value was there.
+    fn release(self, ms: u64, client: u16, value: &str, done: bool) -> Self {
+        let called = self.line(ms, client, &["EVAL", RELEASE, "1", "order:1", value]);
+        let looked = called.line(ms, 0, &["get", "order:1"]);
+        match done {
+            true => looked.line(ms, 0, &["del", "order:1"]),
+            false => looked,
+        }
+    }
+
+    /// Holds before what a test is about, so that nothing is open about the beginning.
+    fn begun() -> Self {
+        Traffic::default()
+            .set(0, 5001, A, 1000)
+            .release(10, 5001, A, true)
+    }
+
+    fn seen(&self) -> WatchedTraffic {
+        read_bytes(self.0.as_bytes(), WatchOptions::default())
+            .expect("it is MONITOR's text")
+            .finish()
+    }
+}
+
+fn kinds(seen: &WatchedTraffic) -> Vec<(String, Certainty)> {
+    let findings = seen.report.findings.iter();
+    findings
+        .map(|one| (one.kind.clone(), one.certainty))
+        .collect()
+}
+
+fn finding<'a>(seen: &'a WatchedTraffic, kind: &str) -> &'a WatchFinding {
+    let found = seen.report.findings.iter().find(|one| one.kind == kind);
+    found.unwrap_or_else(|| panic!("no {kind} in {:?}", seen.report.findings))
+}
+
+#[test]
+fn a_sound_lock_is_counted_and_has_no_finding() {
+    let traffic = Traffic::begun()
+        .set(20, 5002, B, 1000)
+        .set(30, 5001, A, 1000)
+        .set(40, 5001, A, 1000)
+        .release(50, 5002, B, true)
+        .set(60, 5001, A, 1000)
+        // Its lease ends at 1060, and another comes a second later.
+        .set(2500, 5002, B, 1000)
+        .release(2600, 5002, B, true);
+    let seen = traffic.seen();
+    assert_eq!(kinds(&seen), []);
+    let lock = &seen.report.locks[0];
+    assert_eq!(
+        (lock.pattern.as_str(), lock.recipe.as_str()),
+        ("order:*", "SET NX")
+    );
+    assert_eq!(
+        (lock.grants, lock.refusals, lock.released, lock.expired),
+        (4, 2, 3, 1)
+    );
+    assert_eq!(lock.lease_ms, Some(1000.0));
+    let waited = lock.wait_ms.max.expect("somebody waited");
+    assert!((29.0..32.0).contains(&waited), "{waited}");
+}
+
+#[test]
+fn who_had_it_before_the_watch_is_not_invented() {
+    // B is refused by a holder from before; it is known only when that one releases.
+    let traffic = Traffic::default()
+        .set(0, 5002, B, 60_000)
+        .release(5, 5001, A, true)
+        .set(10, 5003, C, 60_000)
+        .release(20, 5003, C, true);
+    let lock = &traffic.seen().report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.released), (1, 1, 1));
+}
+
+#[test]
+fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
+    let traffic = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .line(200, 5009, &["DEL", "order:1"])
+        .set(300, 5002, B, 10_000)
+        .release(400, 5001, A, false)
+        .release(500, 5002, B, true);
+    let seen = traffic.seen();
+    let overlap = finding(&seen, "overlap");
+    assert_eq!(
+        (overlap.certainty, overlap.count, overlap.lock.as_str()),
+        (Certainty::Violated, 1, "order:1")
+    );
+    assert_eq!(overlap.worst_ms, Some(9_800.0));
+    assert!(overlap.picture.is_some());
+    let text = overlap.first.join("\n");
+    for words in ["deletes it", "127.0.0.1:5009", "two holders"] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(
+        finding(&seen, "released-by-another").certainty,
+        Certainty::Sure
+    );
+}
+
+#[test]
+fn a_flush_and_an_eviction_under_a_holder_are_overlaps_too() {
+    let flushed = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .line(200, 5009, &["FLUSHALL"])
+        .set(300, 5002, B, 10_000)
+        .release(400, 5002, B, true);
+    let seen = flushed.seen();
+    finding(&seen, "lost-by-server");
+    finding(&seen, "overlap");
+    // Nobody deletes it, and B, which should have been refused, releases it.
+    let evicted = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .set(300, 5002, B, 10_000)
+        .release(400, 5002, B, true);
+    let seen = evicted.seen();
+    assert_eq!(finding(&seen, "overlap").certainty, Certainty::Violated);
+    finding(&seen, "lost-by-server");
+    assert_eq!(seen.report.locks[0].grants, 3);
+}
+
+#[test]
+fn a_lock_that_is_stolen_by_a_plain_set_is_an_overlap() {
+    let stolen = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .line(200, 5002, &["SET", "order:1", B, "PX", "10000"])
+        .release(300, 5002, B, true);
+    finding(&stolen.seen(), "overlap");
+}
+
+#[test]
+fn a_holder_that_comes_back_late_is_likely_and_no_proof() {
+    let late = Traffic::begun()
+        .set(100, 5001, A, 1_000)
+        .set(1500, 5002, B, 1_000)
+        .release(1700, 5001, A, false)
+        .release(1800, 5002, B, true);
+    let seen = late.seen();
+    assert_eq!(
+        kinds(&seen),
+        [("outlived-its-lease".to_owned(), Certainty::Likely)]
+    );
+    assert_eq!(finding(&seen, "outlived-its-lease").worst_ms, Some(600.0));
+}
+
+#[test]
+fn an_attempt_at_the_end_of_a_lease_is_decided_by_what_follows() {
+    // B asks within the doubt of A's end; that it asks again shows that it was refused, that it releases, that it was granted.
+    let refused = Traffic::begun()
+        .set(100, 5001, A, 1_000)
+        .set(1101, 5002, B, 1_000)
+        .set(1150, 5002, B, 1_000)
+        .release(1200, 5002, B, true);
+    let lock = refused.seen().report.locks[0].clone();
+    assert_eq!(
+        (lock.grants, lock.refusals, lock.expired, lock.released),
+        (3, 1, 1, 2)
+    );
+    let granted = Traffic::begun()
+        .set(100, 5001, A, 1_000)
+        .set(1101, 5002, B, 1_000)
+        .release(1200, 5002, B, true);
+    let lock = granted.seen().report.locks[0].clone();
+    assert_eq!(
+        (lock.grants, lock.refusals, lock.expired, lock.released),
+        (3, 0, 1, 2)
+    );
+    assert_eq!(kinds(&granted.seen()), []);
+}
+
+#[test]
+fn two_steps_and_no_end_are_found() {
+    let mut traffic = Traffic::default();
+    for round in 0..3 {
+        let ms = round * 100;
+        traffic = traffic
+            .line(ms, 5001, &["SETNX", "job", "1"])
+            .line(ms + 20, 5001, &["EXPIRE", "job", "30"])
+            .line(ms + 50, 5001, &["DEL", "job"]);
+    }
+    let seen = traffic
+        .line(400, 5001, &["SETNX", "job", "1"])
+        .line(450, 5001, &["DEL", "job"])
+        .seen();
+    let gap = finding(&seen, "expiry-set-later");
+    assert_eq!(
+        (gap.certainty, gap.count, gap.worst_ms),
+        (Certainty::Sure, 3, Some(20.0))
+    );
+    assert_eq!(finding(&seen, "no-expiry").count, 1);
+    assert_eq!(finding(&seen, "release-without-owner-check").count, 4);
+}
+
+#[test]
+fn a_late_plain_delete_is_an_overlap_where_connections_tell_holders_apart() {
+    let mut traffic = Traffic::default();
+    for round in 0..6 {
+        traffic = traffic.set(round * 100, 5001, A, 10_000).line(
+            round * 100 + 50,
+            5001,
+            &["DEL", "order:1"],
+        );
+    }
+    let traffic = traffic
+        .set(1_000, 5001, A, 500)
+        .set(2_000, 5002, B, 10_000)
+        // A's, which is late, and then B's own.
+        .line(2_100, 5001, &["DEL", "order:1"])
+        .set(2_200, 5003, C, 10_000)
+        .line(2_300, 5002, &["DEL", "order:1"]);
+    let seen = traffic.seen();
+    finding(&seen, "overlap");
+    finding(&seen, "released-by-another");
+}
+
+#[test]
+fn connections_of_a_pool_are_no_proof() {
+    // Two threads share connections: any may delete what another has set.
+    let mut traffic = Traffic::default();
+    for round in 0..20 {
+        let (one, other) = if round % 3 == 0 {
+            (5001, 5002)
+        } else {
+            (5002, 5001)
+        };
+        traffic = traffic.set(round * 100, one, A, 10_000).line(
+            round * 100 + 50,
+            other,
+            &["DEL", "order:1"],
+        );
+    }
+    let seen = traffic.seen();
+    assert!(
+        seen.report
+            .findings
+            .iter()
+            .all(|one| one.certainty != Certainty::Violated),
+        "{:?}",
+        seen.report.findings
+    );
+}
+
+#[test]
+fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
+    let owner = |number: u32| format!("8743c9c0-0795-4907-87fd-6c719a6b4586:{number}");
+    let take = |traffic: Traffic, ms, client, owner: &str, granted: bool| {
+        let called = traffic
+            .line(
+                ms,
+                client,
+                &["EVALSHA", "aa", "1", "{user:1}", "30000", owner],
+            )
+            .line(ms, 0, &["exists", "{user:1}"]);
+        match granted {
+            true => called
+                .line(ms, 0, &["hincrby", "{user:1}", owner, "1"])
+                .line(ms, 0, &["pexpire", "{user:1}", "30000"]),
+            false => called.line(ms, 0, &["hexists", "{user:1}", owner]).line(
+                ms,
+                0,
+                &["pttl", "{user:1}"],
+            ),
+        }
+    };
+    let give = |traffic: Traffic, ms, client, owner: &str| {
+        traffic
+            .line(
+                ms,
+                client,
+                &[
+                    "EVALSHA",
+                    "bb",
+                    "2",
+                    "{user:1}",
+                    "redisson_lock__channel:{user:1}",
+                    "0",
+                    "30000",
+                    owner,
+                ],
+            )
+            .line(ms, 0, &["hexists", "{user:1}", owner])
+            .line(ms, 0, &["hincrby", "{user:1}", owner, "-1"])
+            .line(ms, 0, &["del", "{user:1}"])
+            .line(ms, 0, &["publish", "redisson_lock__channel:{user:1}", "0"])
+    };
+    let renew = |traffic: Traffic, ms, client, owner: &str| {
+        traffic
+            .line(
+                ms,
+                client,
+                &["EVALSHA", "cc", "1", "{user:1}", "30000", owner],
+            )
+            .line(ms, 0, &["hexists", "{user:1}", owner])
+            .line(ms, 0, &["pexpire", "{user:1}", "30000"])
+    };
+    let (one, two) = (owner(41), owner(42));
+    let traffic = take(Traffic::default(), 0, 5001, &one, true);
+    let traffic = take(traffic, 10, 5002, &two, false);
+    let traffic = renew(traffic, 10_000, 5001, &one);
+    let traffic = give(traffic, 12_000, 5001, &one);
+    let traffic = take(traffic, 12_010, 5002, &two, true);
+    let seen = give(traffic, 12_020, 5002, &two).seen();
+    let lock = &seen.report.locks[0];
+    assert_eq!(
+        (lock.recipe.as_str(), lock.library.as_str()),
+        ("hash with owner", "Redisson")
+    );
+    assert_eq!(
+        (lock.grants, lock.refusals, lock.renewals, lock.released),
+        (2, 1, 1, 2)
+    );
+    assert_eq!(kinds(&seen), []);
+}
+
+#[test]
+fn a_busy_cache_without_locks_has_no_finding() {
+    let mut traffic = Traffic::default();
+    for round in 0..2_000_u64 {
+        let (key, client) = (format!("cache:{}", round % 50), 5001 + (round % 7) as u16);
+        let ms = round * 3;
+        traffic = traffic
+            .line(ms, client, &["GET", &key])
+            .line(
+                ms,
+                client,
+                &["SET", &key, &format!("{{\"price\":{round}}}"), "EX", "60"],
+            )
+            .line(ms + 1, client, &["INCR", &format!("hits:{}", round % 9)])
+            .line(
+                ms + 1,
+                client,
+                &["SET", &format!("seen:{round}"), "1", "NX", "EX", "3600"],
+            )
+            .line(ms + 2, client, &["LPUSH", "queue", "job"])
+            .line(ms + 2, client, &["BRPOP", "queue", "0"])
+            .line(ms + 2, client, &["HSET", "session:1", "user", "7"]);
+        if round % 11 == 0 {
+            traffic = traffic.line(ms + 2, client, &["DEL", &key]);
+        }
+    }
+    let seen = traffic.seen();
+    assert_eq!(kinds(&seen), []);
+    assert!(seen.report.locks.is_empty(), "{:?}", seen.report.locks);
+    // Marks that something was done may be locks.
+    assert_eq!(seen.report.perhaps[0].pattern, "seen:*");
+}
+
+#[test]
+fn the_history_is_judged_by_the_checkers_alike() {
+    let traffic = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .line(200, 5009, &["DEL", "order:1"])
+        .set(300, 5002, B, 10_000)
+        .release(400, 5002, B, true);
+    let seen = traffic.seen();
+    let history: String = seen
+        .history
+        .iter()
+        .map(|line| line.to_json() + "\n")
+        .collect();
+    let history = results::history::History::parse(&history).expect("a history");
+    assert_eq!(history.lines.len(), seen.history.len());
+}
+
+#[test]
+fn effects_alone_show_grants_and_ends() {
+    let stream = format!(
+        "sending REPLCONF capa eof\nSYNC with master, discarding bytes of bulk transfer until EOF marker...\n\
+         SYNC done after 175 bytes. Logging commands from master.\n\"SELECT\",\"0\"\n\
+         \"SET\",\"order:1\",\"{A}\",\"PXAT\",\"1700000003000\"\n\"DEL\",\"order:1\"\n\
+         \"SET\",\"order:1\",\"{B}\",\"PXAT\",\"1700000004000\"\n\"DEL\",\"order:1\"\n\"PING\"\n"
+    );
+    let seen = read_bytes(stream.as_bytes(), WatchOptions::default())
+        .expect("a stream")
+        .finish();
+    assert_eq!(
+        (seen.report.locks[0].grants, seen.report.locks[0].released),
+        (2, 2)
+    );
+    assert_eq!(kinds(&seen), []);
+    let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+    let command = |words: &[&str]| {
+        format!(
+            "*{}\r\n{}",
+            words.len(),
+            words.iter().map(|one| word(one)).collect::<String>()
+        )
+    };
+    let file = format!(
+        "#TS:1700000000\r\n{}{}#TS:1700000001\r\n{}#TS:1700000005\r\n{}{}*3\r\n$3\r\nSE",
+        command(&["SELECT", "0"]),
+        command(&["SET", "order:1", A, "PXAT", "1700000003000"]),
+        command(&["DEL", "order:1"]),
+        command(&["SET", "order:1", B, "PXAT", "1700000008000"]),
+        command(&["DEL", "order:1"]),
+    );
+    let seen = read_bytes(file.as_bytes(), WatchOptions::default())
+        .expect("an append-only file")
+        .finish();
+    assert_eq!(
+        (seen.report.locks[0].grants, seen.report.locks[0].released),
+        (2, 2)
+    );
+}
+
+#[test]
+fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
+    let Traffic(text) = Traffic::begun()
+        .set(100, 5001, A, 1_000)
+        .release(200, 5001, A, true);
+    let torn = format!("Z 5001] \"GET\" \"x\"\nOK\n{text}1700000001.0000");
+    let seen = read_bytes(torn.as_bytes(), WatchOptions::default())
+        .expect("two torn lines")
+        .finish();
+    assert_eq!(seen.report.locks[0].grants, 2);
+    for (noise, place) in [
+        ("", "input:1:"),
+        ("hello\nworld\n", "input:1:"),
+        ("REDIS0011\n", "input:1:"),
+        ("*x\r\n", "input:1:"),
+        ("#TS:1\r\n*1\r\n+PING\r\n", "input:3:"),
+    ] {
+        let error = read_bytes(noise.as_bytes(), WatchOptions::default())
+            .expect_err("noise")
+            .to_string();
+        assert!(error.starts_with(place), "{noise:?}: {error}");
+    }
+    let mut late = text;
+    late.push_str(&"noise\n".repeat(50));
+    let error = read_bytes(late.as_bytes(), WatchOptions::default())
+        .expect_err("noise")
+        .to_string();
+    assert!(error.starts_with("input:9:"), "{error}");
+}
