@@ -51,6 +51,8 @@ pub(super) struct LibraryTrace<'a> {
     pub(super) script: Option<&'a [u8]>,
     /// The commands inside, by name.
     pub(super) inner: &'a str,
+    /// It takes the lock: what is sent to keep it and to give it back tells less.
+    pub(super) takes: bool,
 }
 
 /// The library, as far as names, values and scripts tell; empty where they do not.
@@ -69,7 +71,10 @@ pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
     match () {
-        // Threads of Java have small numbers; ours begin at 2^63.
+        // Its scripts ask for the end first. Threads of Java have small numbers; ours begin at 2^63.
+        () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => {
+            "lock-core"
+        }
         () if thread.is_some_and(|word| word.len() == 19 && word[0] == b'9') => "lock-core",
         () if thread.is_some() || text.contains("redisson") => "Redisson",
         () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
@@ -184,7 +189,7 @@ impl LockPattern {
     pub(super) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) {
         self.commands += 1;
         // After so many it is clear.
-        if self.commands < 10_000 {
+        if trace.takes && self.commands < 10_000 {
             let library = library(name, trace);
             if !library.is_empty() {
                 *self.libraries.entry(library).or_default() += 1;

@@ -19,7 +19,7 @@ const END_DOUBT_US: u64 = 3_000;
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
 /// Lines of a history that are kept.
-const HISTORY_MAX: usize = 100_000;
+const HISTORY_MAX: usize = 40_000;
 /// Lines that a finding may show.
 const LINES_MAX: usize = 8;
 /// Waiters, attempts and lapsed holds of one lock that are remembered.
@@ -912,7 +912,6 @@ impl WatchStep<'_> {
                 false => {
                     self.patterns.of(lock.pattern).overwritten += 1;
                     lock.broken_promise = Some((hold, "its value was overwritten"));
-                    self.end_record(&hold, attempt.time_us);
                 }
             }
         }
@@ -1363,15 +1362,23 @@ impl WatchStep<'_> {
         let same_client = hold.attempt.owner.client == change.client && change.client != 0;
         let pattern = self.patterns.of(lock.pattern);
         let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
-        let was_late = lock
+        let late = lock
             .lapsed
             .iter()
-            .any(|one| one.attempt.owner.client == change.client);
-        let is_foreign =
-            !same_client && !change.is_checked && (compares || was_late && pattern.is_stable());
-        match is_foreign {
-            true => self.released_by_another(lock, change, None),
-            false => {
+            .rposition(|one| one.attempt.owner.client == change.client);
+        let late = late.filter(|_| !same_client && !change.is_checked);
+        let is_foreign = !same_client
+            && !change.is_checked
+            && (compares || late.is_some() && pattern.is_stable());
+        match late {
+            _ if is_foreign => self.released_by_another(lock, change, None),
+            // The release of a hold that has ended, or the holder's by a connection of a pool: both may come with a release yet.
+            Some(place) => {
+                lock.lapsed.remove(place);
+                self.released(lock, 0, change);
+                lock.lapsed.push_back(hold);
+            }
+            None => {
                 pattern.count_release_client(same_client);
                 self.released(lock, 0, change);
             }
@@ -1392,7 +1399,6 @@ impl WatchStep<'_> {
         );
         self.note_of(lock, self.time_us, change.client, &words);
         lock.free_from_us = self.time_us;
-        self.end_record(&hold, self.time_us);
         if !hold.is_adopted {
             self.patterns
                 .of(lock.pattern)

@@ -300,6 +300,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
         value,
         script: None,
         inner: "",
+        takes: command.is("SET") || command.is("SETNX"),
     };
     if command.is("SET") {
         let options = SetOptions::of(command, place.time_us);
@@ -476,6 +477,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         value,
         script: text,
         inner: &inner,
+        takes: ["set", "hset", "hincrby", "setnx", "zadd"]
+            .iter()
+            .any(|name| inner.split(' ').any(|word| word == *name)),
     };
     let mut role = ScriptRole::default();
     let owner: Option<Vec<u8>>;
@@ -649,6 +653,7 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWo
             value: owner,
             script: None,
             inner: "",
+            takes: false,
         },
     );
     if let Some(recipe) = role.takes {

@@ -34,6 +34,7 @@ pub fn holder_of_key(
         value: owner,
         script: None,
         inner: "",
+        takes: true,
     };
     let library = library(name, &trace);
     let is_named = sounds_like_a_lock(name.as_bytes());

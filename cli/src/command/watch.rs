@@ -113,7 +113,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     let code = code_of(&seen.report, options.once);
     if seen.cut {
-        let warning = "the history keeps the first 100,000 lines: `locklab check` sees these alone";
+        let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
         keeper.run.warnings.push(warning.to_owned());
     }
     let history: String = seen

@@ -1,0 +1,367 @@
+//! `locklab watch` beside locks that work on a real server: what it sees is what the recorder wrote down.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::{Server, code, locklab, run, signal, stderr, stdout, until};
+
+const SCENARIO: &str = r#"
+name = "watched"
+about = "Clients take a lock in turns."
+[topology]
+kind = "single"
+[lock]
+subject = "lock-core:plain"
+lease = "LEASE"
+wait = "2s"
+[load]
+clients = 3
+tasks = 1
+locks = 2
+hold = "HOLD"
+think = "2ms"
+duration = "2s"
+"#;
+
+fn json(output: &Output) -> Value {
+    let text = stdout(output);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{}", stderr(output)))
+}
+
+/// Begins to watch a server, and waits until it sees everything.
+fn begin(dir: &Path, server: &Server, more: &[&str]) -> Child {
+    let mut command = locklab(dir);
+    command
+        .args([
+            "watch",
+            &server.url(),
+            "--for",
+            "120s",
+            "--max-cost",
+            "64",
+            "--json",
+        ])
+        .args(more);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("locklab runs");
+    until("MONITOR runs", || {
+        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
+    });
+    child
+}
+
+fn end(child: Child) -> Output {
+    signal(&child, Signal::SIGINT);
+    child.wait_with_output().expect("it ends")
+}
+
+/// Runs a load on a lock beside a watch: what the recorder counted of acquires and releases, and what the watch says.
+fn watched(subject: &str, lease: &str, hold: &str) -> (Value, Value, i32) {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("watched.toml");
+    std::fs::write(
+        &file,
+        SCENARIO.replace("LEASE", lease).replace("HOLD", hold),
+    )
+    .unwrap();
+    let child = begin(dir.path(), &server, &["--out", "watch"]);
+    let args = [
+        "chaos",
+        "watched.toml",
+        "--subject",
+        subject,
+        "--target",
+        &server.url(),
+        "--out",
+        "run",
+        "--json",
+    ];
+    let recorded = run(dir.path(), &args);
+    let seen = end(child);
+    (
+        json(&recorded)["scenarios"][0].clone(),
+        json(&seen),
+        code(&seen),
+    )
+}
+
+/// The lock of the load, among the keys that the harness itself writes.
+fn lock(seen: &Value) -> &Value {
+    let locks = seen["locks"].as_array().expect("locks");
+    let busiest = locks.iter().max_by_key(|lock| lock["grants"].as_u64());
+    busiest.unwrap_or_else(|| panic!("no lock in {seen}"))
+}
+
+fn sum(seen: &Value, field: &str) -> u64 {
+    let locks = seen["locks"].as_array().expect("locks").iter();
+    locks
+        .map(|lock| lock[field].as_u64().expect("a count"))
+        .sum()
+}
+
+fn kinds(seen: &Value, certainty: &[&str]) -> Vec<String> {
+    let findings = seen["findings"].as_array().expect("findings").iter();
+    let wanted =
+        findings.filter(|one| certainty.contains(&one["certainty"].as_str().unwrap_or_default()));
+    wanted
+        .map(|one| one["kind"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn sound_locks_are_counted_as_recorded_and_have_no_sure_finding() {
+    let subjects = [
+        "lock-core:plain",
+        "lock-core:reentrant",
+        "lock-core:fenced",
+        "lock-core:spin",
+        "lock-core:fair",
+        "lock-core:queued",
+        "baseline:set-nx-px",
+    ];
+    for subject in subjects {
+        let (recorded, seen, code) = watched(subject, "3s", "2ms..8ms");
+        let granted = recorded["operations"]["acquire"]["ok"]
+            .as_u64()
+            .expect("a count");
+        let released = recorded["operations"]["release"]["ok"]
+            .as_u64()
+            .expect("a count");
+        assert!(granted > 50, "{subject}: {recorded}");
+        // The harness takes a lock of its own now and then to see whether the servers can be written to.
+        assert_eq!(
+            lock(&seen)["grants"].as_u64(),
+            Some(granted),
+            "{subject}: {seen}"
+        );
+        assert_eq!(
+            lock(&seen)["released"].as_u64(),
+            Some(released),
+            "{subject}: {seen}"
+        );
+        assert_eq!(
+            kinds(&seen, &["sure", "violated"]),
+            Vec::<String>::new(),
+            "{subject}: {seen}"
+        );
+        assert_eq!(code, 0, "{subject}");
+        if subject.starts_with("lock-core") {
+            assert_eq!(lock(&seen)["library"], "lock-core", "{subject}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
+    let cases = [
+        ("broken:steal", "3s", "2ms..8ms", "overlap"),
+        (
+            "broken:release-without-owner-check",
+            "3s",
+            "2ms..8ms",
+            "release-without-owner-check",
+        ),
+        (
+            "broken:get-compare-del",
+            "3s",
+            "2ms..8ms",
+            "release-without-owner-check",
+        ),
+        ("broken:setnx-expire", "3s", "2ms..8ms", "expiry-set-later"),
+    ];
+    for (subject, lease, hold, kind) in cases {
+        let (recorded, seen, code) = watched(subject, lease, hold);
+        assert!(
+            kinds(&seen, &["sure", "violated"])
+                .iter()
+                .any(|one| one == kind),
+            "{subject}: {recorded} {seen}"
+        );
+        assert_eq!(code, 1, "{subject}");
+    }
+}
+
+#[test]
+fn a_file_is_watched_and_kept_like_any_other_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |ms: u32, client: &str, words: &str| {
+        format!("1700000000.{ms:03}000 [0 {client}] {words}\n")
+    };
+    let set = "\"SET\" \"job:7\" \"11111111-aaaa-4bbb-8ccc-00000000000";
+    let (a, b) = ("127.0.0.1:5001", "127.0.0.1:5002");
+    let mut text = String::new();
+    for round in 0..6 {
+        text += &line(round * 10, a, &format!("{set}1\" \"NX\" \"PX\" \"5\""));
+        text += &line(round * 10 + 2, a, "\"DEL\" \"job:7\"");
+    }
+    text += &line(100, a, &format!("{set}1\" \"NX\" \"PX\" \"50\""));
+    text += &line(200, b, &format!("{set}2\" \"NX\" \"PX\" \"600\""));
+    text += &line(210, a, "\"DEL\" \"job:7\"");
+    text += &line(220, a, &format!("{set}3\" \"NX\" \"PX\" \"600\""));
+    text += &line(230, b, "\"DEL\" \"job:7\"");
+    std::fs::write(dir.path().join("monitor.txt"), text).unwrap();
+    let output = run(
+        dir.path(),
+        &["watch", "--file", "monitor.txt", "--out", "run"],
+    );
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let said = stdout(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines.len() <= 45
+            && lines
+                .iter()
+                .all(|line| line.chars().count() <= 120 || line.starts_with("page: ")),
+        "{said}"
+    );
+    assert!(
+        lines[0].starts_with("Two had a lock at once") && lines.last() == lines.first(),
+        "{said}"
+    );
+    let kept = std::fs::read_to_string(dir.path().join("run/run.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["watch"]["findings"][0]["kind"], "overlap");
+    let page = std::fs::read_to_string(dir.path().join("run/report.html")).unwrap();
+    assert!(
+        page.contains("<svg") && page.contains("overlap of job:*"),
+        "{page}"
+    );
+    // The page's text again, and the checkers on the history.
+    assert_eq!(code(&run(dir.path(), &["report", "run"])), 0);
+    let checked = run(
+        dir.path(),
+        &["check", "run/history.jsonl", "--no-floors", "--json"],
+    );
+    assert_eq!(
+        code(&checked),
+        1,
+        "{}{}",
+        stdout(&checked),
+        stderr(&checked)
+    );
+    assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "violated");
+    // Values are hashes unless they are asked for.
+    assert!(!said.contains("4bbb") && !kept.to_string().contains("4bbb"));
+    let shown = run(
+        dir.path(),
+        &[
+            "watch",
+            "--file",
+            "monitor.txt",
+            "--out",
+            "shown",
+            "--show-values",
+        ],
+    );
+    assert!(
+        stdout(&shown).contains("11111111-aaaa-4bbb-8ccc-000000000002"),
+        "{}",
+        stdout(&shown)
+    );
+}
+
+#[test]
+fn what_is_no_traffic_is_refused_with_its_line_and_nothing_seen_is_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("noise.txt"), "hello\n").unwrap();
+    let output = run(dir.path(), &["watch", "--file", "noise.txt"]);
+    assert_eq!(code(&output), 65);
+    assert!(
+        stderr(&output).contains("noise.txt:1:"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!dir.path().join("runs").exists());
+    let idle = "1700000000.000001 [0 127.0.0.1:5000] \"GET\" \"x\"\n";
+    std::fs::write(dir.path().join("idle.txt"), idle).unwrap();
+    assert_eq!(code(&run(dir.path(), &["watch", "--file", "idle.txt"])), 2);
+    assert_eq!(code(&run(dir.path(), &["watch"])), 64);
+    assert_eq!(
+        code(&run(dir.path(), &["watch", "redis://10.9.8.7:6379"])),
+        64
+    );
+}
+
+#[test]
+fn a_look_says_who_holds_what_and_which_keys_have_no_end() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let value = "11111111-aaaa-4bbb-8ccc-000000000001";
+    server.cli(&["SET", "lock:orders", value, "NX", "PX", "60000"]);
+    server.cli(&["SET", "lock:stuck", value, "NX"]);
+    server.cli(&["HSET", "{user:1}", &format!("{value}:41"), "1"]);
+    server.cli(&["PEXPIRE", "{user:1}", "30000"]);
+    server.cli(&["SET", "cache:1", "a page of text", "EX", "60"]);
+    server.cli(&["HSET", "session:1", "user", "7"]);
+    let seen = json(&run(
+        dir.path(),
+        &["watch", &server.url(), "--once", "--json"],
+    ));
+    let holders = seen["holders"].as_array().expect("holders").iter();
+    let holders: Vec<_> = holders
+        .map(|one| (one["lock"].as_str().unwrap(), one["left_ms"].is_null()))
+        .collect();
+    assert_eq!(
+        holders,
+        [
+            ("lock:stuck", true),
+            ("lock:orders", false),
+            ("{user:1}", false)
+        ]
+    );
+    assert_eq!(kinds(&seen, &["likely"]), ["no-expiry"]);
+}
+
+#[test]
+fn where_monitor_is_forbidden_the_other_ways_are_offered() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    server.cli(&[
+        "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-monitor",
+    ]);
+    let url = format!("redis://reader:secret@127.0.0.1:{}", server.port);
+    let output = run(dir.path(), &["watch", &url, "--for", "1s"]);
+    assert_eq!(code(&output), 69);
+    for words in ["NOPERM", "--light", "--once", "--file"] {
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    assert!(!stderr(&output).contains("secret"));
+}
+
+#[test]
+fn a_replica_shows_grants_and_ends() {
+    let (master, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    until("the replica follows", || {
+        replica
+            .cli(&["INFO", "replication"])
+            .contains("master_link_status:up")
+    });
+    let child = begin(dir.path(), &replica, &["--light"]);
+    for number in 1..=5 {
+        let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
+        master.cli(&["SET", "lock:orders", &value, "NX", "PX", "60000"]);
+        master.cli(&["DEL", "lock:orders"]);
+    }
+    until("the replica has it all", || {
+        replica
+            .cli(&["INFO", "commandstats"])
+            .contains("cmdstat_del:calls=5")
+    });
+    let seen = json(&end(child));
+    assert_eq!(
+        (sum(&seen, "grants"), sum(&seen, "released")),
+        (5, 5),
+        "{seen}"
+    );
+    assert_eq!(seen["watch"]["source"], "light");
+}
