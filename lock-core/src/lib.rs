@@ -98,6 +98,7 @@
 //! | many readers or one writer | [`ReadWrite`], which is [`Kind::Read`] and [`Kind::Write`] |
 //! | several locks, all of them or none | [`MultiLock`], of any kinds on any servers |
 //! | the same, in one call, with names of one tag | [`Client::all_of`] |
+//! | one of many processes that does the jobs | [`Client::election`] |
 //! | to survive the loss of a minority of servers that do not replicate | [`Kind::Redlock`] |
 //! | up to so many at once, counted and nothing else | [`Client::semaphore`] |
 //! | up to so many at once, and the permits of the dead come back | [`Client::permits`] |
@@ -112,8 +113,8 @@
 //!
 //! | files | what they do |
 //! |---|---|
-//! | `client.rs`, `options.rs`, `target.rs` | a client, how it behaves, and which servers it is for |
-//! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
+//! | `client.rs`, `options.rs`, `credentials.rs`, `target.rs` | a client, how it behaves, as whom, and which servers it is for |
+//! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `election.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `idempotent_requests.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
 //! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/contended_locks.rs` then lets other clients look first |
@@ -132,8 +133,10 @@ mod background;
 mod bounds;
 mod client;
 mod clock;
+mod credentials;
 pub mod diagnostics;
 mod durability;
+mod election;
 mod error;
 mod fenced_lock;
 mod guard;
@@ -167,7 +170,9 @@ mod waiting;
 mod watchdog;
 
 pub use client::{AddressMap, Client, ClientOptions, ClientStats, connect};
+pub use credentials::{Credentials, CredentialsProvider};
 pub use durability::{Durability, UnknownDurability};
+pub use election::{Election, Leader, Leadership};
 pub use error::{ErrorKind, LockError};
 pub use fenced_lock::{FencedGuard, FencedLock};
 pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};

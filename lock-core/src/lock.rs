@@ -157,6 +157,8 @@ pub struct Holder {
     pub owner: String,
     /// How many times; more than once only where a kind is re-entrant.
     pub holds: u64,
+    /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
+    pub token: Option<u64>,
     /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without an end.
     pub remaining: Option<Duration>,
 }
@@ -166,6 +168,7 @@ impl From<CurrentHolder> for Holder {
         Holder {
             owner: held.owner,
             holds: held.count,
+            token: held.token,
             remaining: held.left,
         }
     }

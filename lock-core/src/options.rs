@@ -3,6 +3,7 @@
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use crate::bounds::{ANSWERS, ENDLESS, RECORD_LIFE, SHORTEST_LEASE};
+use crate::credentials::CredentialsProvider;
 use crate::diagnostics::trace::Tracer;
 use crate::durability::Durability;
 use crate::named_enum::named;
@@ -167,6 +168,8 @@ pub struct ClientOptions {
     pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
+    /// Tells user and password of the data nodes, in place of those of the target's URL, where they change. Default none.
+    pub credentials: Option<CredentialsProvider>,
     /// Stands before every name of a lock, semaphore, permits or latch, as `app:`, and so before each key of this client. Default nothing.
     pub name_prefix: String,
     /// How connections to a `rediss` target are made.
@@ -203,6 +206,7 @@ impl Default for ClientOptions {
             address_map: AddressMap::new(),
             only_named_addresses: false,
             client_name: None,
+            credentials: None,
             name_prefix: String::new(),
             tls: TlsOptions::default(),
             retag_names: false,
@@ -241,6 +245,7 @@ impl ClientOptions {
         restart_delay: Duration => Some;
         address_map: AddressMap;
         only_named_addresses: bool;
+        credentials: CredentialsProvider => Some;
         tls: TlsOptions;
         retag_names: bool;
         tracer: Tracer => Some;

@@ -288,7 +288,7 @@ impl Bench {
                 guard.release().await.expect("held");
                 calls
             }
-            "look.lua" | "look_plain.lua" | "look_rw.lua" => {
+            "look.lua" | "look_plain.lua" | "look_queued.lua" | "look_rw.lua" => {
                 let guard = take(&lock, minute()).await;
                 lock.holder().await.expect("answered");
                 self.set_back();

@@ -131,6 +131,7 @@ pub(crate) enum ExtendAnswer {
 pub(crate) struct CurrentHolder {
     pub(crate) owner: String,
     pub(crate) count: u64,
+    pub(crate) token: Option<u64>,
     /// `None` for a key without an end.
     pub(crate) left: Option<Duration>,
 }
@@ -389,6 +390,7 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
         ] => Some(CurrentHolder {
             owner: String::from_utf8_lossy(owner).into_owned(),
             count: u64::try_from(*count).ok()?,
+            token: None,
             left: left(*pttl_ms),
         }),
         _ => None,

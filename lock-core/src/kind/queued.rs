@@ -25,6 +25,7 @@ const SUCCESSORS: usize = 2;
 static ACQUIRE: Script = script!("acquire_queued", "queue").given_back_by(&RELEASE);
 static RELEASE: Script = script!("release_queued", "queue");
 static HEARTBEAT: Script = script!("heartbeat_queued", "queue");
+static LOOK: Script = script!("look_queued");
 static FORCE_RELEASE: Script = script!("force_release_queued", "queue");
 
 /// The queued lock. Not re-entrant: an equal owner waits behind itself.
@@ -35,11 +36,15 @@ fn line(names: &Names) -> String {
     companion("locklab_queue", &names.key)
 }
 
+/// One with the fenced kind: who changes from one to the other sees no token fall, also if it has had an end.
+fn counter(names: &Names) -> String {
+    companion("redisson_lock_token", &names.key)
+}
+
 fn request(script: &'static Script, names: &Names) -> Request {
     Request::new(RequestCommand::Script(script))
         .key(names.key.as_bytes())
-        // One counter with the fenced kind: who changes from one to the other sees no token fall, also if it has had an end.
-        .key(companion("redisson_lock_token", &names.key).as_bytes())
+        .key(counter(names).as_bytes())
         .key(line(names).as_bytes())
         .key(companion("locklab_queue_order", &names.key).as_bytes())
 }
@@ -116,8 +121,25 @@ impl Form for Queued {
         request.arg(hold(ask).as_bytes())
     }
 
+    fn look(&self, names: &Names) -> Request {
+        Request::new(RequestCommand::Script(&LOOK))
+            .key(names.key.as_bytes())
+            .key(counter(names).as_bytes())
+    }
+
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
-        plain::read_numbered_holder(value)
+        let Value::Array(parts) = value else {
+            return plain::read_numbered_holder(value);
+        };
+        let [left, owner, Value::Int(token)] = parts.as_slice() else {
+            return None;
+        };
+        let once = [left.clone(), owner.clone(), Value::Int(1)];
+        let mut found = plain::read_numbered_holder(&Value::Array(once.into()))?;
+        if let Some(held) = &mut found {
+            held.token = u64::try_from(*token).ok();
+        }
+        Some(found)
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

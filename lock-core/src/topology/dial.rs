@@ -18,6 +18,7 @@ use super::secure::Secure;
 use super::shared_connection::{IdleProbe, SharedConnection, Socket};
 use super::single::Voter;
 use crate::clock::Instant;
+use crate::credentials::{Credentials, CredentialsProvider};
 use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
 use crate::target::{Endpoint, Target, TopologyKind};
@@ -28,8 +29,8 @@ use crate::{AddressMap, ClientOptions};
 /// was sent it ends the connection.
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Between two questions whether a server that is busy with a script is so still.
-const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// Between two questions whether a server that is busy with a script is so still, or to a provider of credentials.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why no connection could be had: certainly nothing was done by any request.
 #[derive(Debug, Clone)]
@@ -84,6 +85,7 @@ pub(crate) enum Proof {
 pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
+    provider: Option<CredentialsProvider>,
     /// For servers that may want the password or not: whether the last answer said that they do. `None` sends it always.
     wants_password: Option<Arc<AtomicBool>>,
     database: u16,
@@ -118,6 +120,7 @@ impl Dialer {
         Dialer {
             username: target.username.clone(),
             password: target.password.clone(),
+            provider: options.credentials.clone(),
             wants_password: None,
             database: target.database,
             tls,
@@ -146,6 +149,7 @@ impl Dialer {
         Dialer {
             username: user.clone(),
             password: password.clone(),
+            provider: None,
             wants_password: Some(Arc::default()),
             database: 0,
             restart_delay: None,
@@ -156,12 +160,56 @@ impl Dialer {
         }
     }
 
-    fn credentials(&self) -> Option<(Option<&str>, &str)> {
+    async fn credentials(&self) -> Result<Option<Credentials>, DialError> {
+        if let Some(provider) = &self.provider {
+            let end = Instant::now() + self.connect_timeout * 3 / 4;
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                match provider.ask(left).await {
+                    Ok(told) => return Ok(Some(told)),
+                    Err(why) if Instant::now() + PAUSE >= end => return Err(DialError::new(why)),
+                    Err(_) => sleep(PAUSE).await,
+                }
+            }
+        }
         let wanted = self.wants_password.as_ref();
-        let password = self.password.as_deref()?;
-        wanted
-            .is_none_or(|wanted| wanted.load(Ordering::Relaxed))
-            .then_some((self.username.as_deref(), password))
+        let wanted = wanted.is_none_or(|wanted| wanted.load(Ordering::Relaxed));
+        let password = self.password.as_ref().filter(|_| wanted);
+        Ok(password.map(|password| Credentials {
+            user: self.username.clone(),
+            password: password.clone(),
+            valid_for: None,
+        }))
+    }
+
+    /// Authenticates an open connection anew before what it was made with ends, as long as it lives.
+    fn keep_authenticated(self: &Arc<Self>, conn: &Arc<Conn>, mut valid_for: Option<Duration>) {
+        let (Some(provider), Some(_)) = (self.provider.clone(), valid_for) else {
+            return;
+        };
+        let (dialer, conn) = (Arc::clone(self), Arc::downgrade(conn));
+        self.runtime.spawn(async move {
+            while let Some(life) = valid_for {
+                let end = Instant::now() + life;
+                loop {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return;
+                    }
+                    sleep((left * 4 / 5).max(PAUSE)).await;
+                    let told = provider.ask(dialer.connect_timeout).await;
+                    let Some(conn) = conn.upgrade().filter(|conn| !conn.is_dead()) else {
+                        return;
+                    };
+                    if let Ok(told) = told
+                        && let Ok(Value::Okay) = conn.command(&auth(&told)).await
+                    {
+                        valid_for = told.valid_for;
+                        break;
+                    }
+                }
+            }
+        });
     }
 
     /// Takes note of an answer by which a server wants the password after all, or has none; whether to dial once more because of it.
@@ -239,7 +287,7 @@ impl Dialer {
                     // A script runs there, and ends.
                     Err(error) if error.code.as_deref() == Some("BUSY") => {
                         busy = Some(error);
-                        sleep(BUSY_PAUSE).await;
+                        sleep(PAUSE).await;
                     }
                     connected => return connected,
                 }
@@ -297,10 +345,11 @@ impl Dialer {
     }
 
     /// Who this is: user and password, database, name.
-    pub(super) fn greeting(&self) -> Pipeline {
+    pub(super) async fn greeting(&self) -> Result<(Pipeline, Option<Credentials>), DialError> {
         let mut greeting = redis::pipe();
-        if let Some((username, password)) = self.credentials() {
-            greeting.cmd("AUTH").arg(username).arg(password);
+        let credentials = self.credentials().await?;
+        if let Some(credentials) = &credentials {
+            greeting.add_command(auth(credentials));
         }
         if self.database != 0 {
             greeting.cmd("SELECT").arg(self.database);
@@ -308,7 +357,7 @@ impl Dialer {
         if let Some(name) = &self.client_name {
             greeting.cmd("CLIENT").arg("SETNAME").arg(name);
         }
-        greeting
+        Ok((greeting, credentials))
     }
 
     /// Everything that is to be said first, in one write.
@@ -317,8 +366,8 @@ impl Dialer {
         socket: Socket,
         proof: Proof,
     ) -> Result<Arc<Conn>, DialError> {
+        let (mut greeting, credentials) = self.greeting().await?;
         let conn = Conn::over(socket, self.clone());
-        let mut greeting = self.greeting();
         let asks = self.restart_delay.is_some() || self.voter.is_some();
         if asks {
             greeting.cmd("INFO").arg("server");
@@ -332,7 +381,7 @@ impl Dialer {
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         // A user that may not ask cannot be told which server it is.
         let optional = asked.filter(|_| self.restart_delay.is_none());
-        self.check_greeting(&answers, optional)?;
+        self.check_greeting(&answers, credentials.is_some(), optional)?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
             conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
@@ -345,12 +394,13 @@ impl Dialer {
         if proof == Proof::IsMaster {
             is_master(answers.last())?;
         }
+        self.keep_authenticated(&conn, credentials.and_then(|told| told.valid_for));
         Ok(conn)
     }
 
     async fn set_up_for_subscriptions(&self, socket: Socket) -> Result<Subscriber, DialError> {
+        let (mut greeting, credentials) = self.greeting().await?;
         let mut connection = Subscriber::new(socket);
-        let mut greeting = self.greeting();
         greeting.cmd("PING");
         self.count(greeting.len() as u64);
         let written = connection.write(&greeting.get_packed_pipeline()).await;
@@ -359,13 +409,17 @@ impl Dialer {
         while answers.len() < greeting.len() {
             answers.push(connection.next().await.map_err(io_error)?);
         }
-        self.check_greeting(&answers, None)?;
+        self.check_greeting(&answers, credentials.is_some(), None)?;
         Ok(connection)
     }
 
     /// Refuses a connection whose greeting was refused, but for what is `optional` in it.
-    fn check_greeting(&self, answers: &[Value], optional: Option<usize>) -> Result<(), DialError> {
-        let authenticates = self.credentials().is_some();
+    fn check_greeting(
+        &self,
+        answers: &[Value],
+        authenticates: bool,
+        optional: Option<usize>,
+    ) -> Result<(), DialError> {
         // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
         let before_name = usize::from(authenticates) + usize::from(self.database != 0);
         let named = self.client_name.as_ref().map(|_| before_name);
@@ -379,11 +433,20 @@ impl Dialer {
                 // Asked again with the same password, the server says the same again.
                 let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
                 error.fatal |= position == 0 && authenticates && !too_many;
+                // The provider may tell another one the next time.
+                error.fatal &= self.provider.is_none();
                 return Err(error);
             }
         }
         Ok(())
     }
+}
+
+/// By which a connection authenticates.
+fn auth(as_whom: &Credentials) -> redis::Cmd {
+    let mut auth = redis::cmd("AUTH");
+    auth.arg(&as_whom.user).arg(&as_whom.password);
+    auth
 }
 
 /// Lets the system end a connection whose other end has gone without a word, also while it is idle.

@@ -36,7 +36,7 @@ type Lines = BufReader<Box<dyn ByteStream>>;
 
 async fn begin(dialer: &Dialer, node: &Node) -> Result<Lines, DialError> {
     let mut lines = BufReader::new(dialer.socket(&node.endpoint).await?.boxed());
-    let mut greeting = dialer.greeting();
+    let (mut greeting, _) = dialer.greeting().await?;
     greeting.cmd("MONITOR");
     let io = |error: std::io::Error| DialError::new(error.to_string());
     let bytes = greeting.get_packed_pipeline();

@@ -1,0 +1,147 @@
+//! Credentials that change while a client lives: a provider is asked when a connection is made and before what it told ends, and harms no lock
+//! when it is slow, fails or is silent.
+
+mod support;
+
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use lock_core::{Client, ClientOptions, Credentials, CredentialsProvider, ErrorKind, Kind};
+use support::{PATIENCE, Server};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A server that admits the user `app` alone, and its URL without a password.
+fn guarded() -> (Server, lock_core::Target) {
+    let server = Server::start(&[]);
+    rotate(&server, "one");
+    let target = server.url().parse().expect("a good URL");
+    (server, target)
+}
+
+fn rotate(server: &Server, password: &str) {
+    let password = format!(">{password}");
+    server.ok(&[
+        "ACL",
+        "SETUSER",
+        "app",
+        "on",
+        "resetpass",
+        &password,
+        "~*",
+        "&*",
+        "+@all",
+    ]);
+}
+
+fn login(password: &str) -> Credentials {
+    Credentials::new(password).user("app").valid_for(300 * MS)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_connections_authenticate_anew_and_new_ones_with_what_holds_now() {
+    let (server, target) = guarded();
+    let password = Arc::new(Mutex::new("one"));
+    let told = Arc::clone(&password);
+    let provider = CredentialsProvider::new(move || {
+        let password = *told.lock().expect("no panic");
+        async move { Ok(login(password)) }
+    });
+    let options = ClientOptions::default().credentials(provider);
+    let client = Client::connect(&target, options).await.expect("admitted");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let guard = lock.acquire().await.expect("free");
+    let connections = || server.ok(&["CLIENT", "LIST"]).matches("user=app").count();
+    let before = connections();
+    server.wait_for(&["INFO", "commandstats"], |stats| {
+        let (_, auth) = stats.split_once("cmdstat_auth:calls=").unwrap_or_default();
+        auth.split(',')
+            .next()
+            .is_some_and(|calls| calls.parse::<u32>().is_ok_and(|calls| calls > 4))
+    });
+    assert_eq!(connections(), before, "no connection was made anew");
+    rotate(&server, "two");
+    *password.lock().expect("no panic") = "two";
+    server.ok(&["CLIENT", "KILL", "USER", "app"]);
+    guard
+        .release()
+        .await
+        .expect("it is held on new connections");
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_fails_once_or_is_slow_is_waited_for() {
+    let (_server, target) = guarded();
+    let asked = Arc::new(AtomicU32::new(0));
+    let provider = CredentialsProvider::new(move || {
+        let first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            tokio::time::sleep(100 * MS).await;
+            match first {
+                true => Err("the vault is sealed".into()),
+                false => Ok(login("one")),
+            }
+        }
+    });
+    let options = ClientOptions::default().credentials(provider);
+    let client = Client::connect(&target, options).await.expect("admitted");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    lock.acquire()
+        .await
+        .expect("free")
+        .release()
+        .await
+        .expect("held");
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
+    let (_server, target) = guarded();
+    let silent = CredentialsProvider::new(pending);
+    let options = ClientOptions::default().connect_timeout(300 * MS);
+    let refused = Client::connect(&target, options.clone().credentials(silent)).await;
+    let refused = refused.expect_err("nobody says who it is");
+    assert_eq!(refused.kind(), ErrorKind::Failed);
+    assert!(
+        refused
+            .to_string()
+            .contains("provider of credentials did not answer"),
+        "{refused}"
+    );
+    // One that is silent from the second time on.
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let falls_silent = CredentialsProvider::new(move || {
+        let first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            match first {
+                true => Ok(login("one")),
+                false => pending().await,
+            }
+        }
+    });
+    let options = options.credentials(falls_silent).watchdog_lease(300 * MS);
+    let client = Client::connect(&target, options).await.expect("admitted");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let guard = lock.acquire().await.expect("free");
+    let silent_twice = async {
+        while asked.load(Ordering::Relaxed) < 2 {
+            tokio::time::sleep(10 * MS).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, silent_twice)
+        .await
+        .expect("it is asked again");
+    tokio::time::sleep(600 * MS).await;
+    assert!(!guard.is_lost(), "it is renewed all the same");
+    guard.release().await.expect("held");
+    client.close().await;
+}
