@@ -31,6 +31,17 @@ pub(crate) async fn acquire_for(
     who: HolderIdentity,
     how: &Acquire,
 ) -> Result<Guard, LockError> {
+    let asked = search_for(lock, who, how);
+    #[cfg(any(feature = "tracing", feature = "metrics"))]
+    let asked = crate::telemetry::observed(lock.labels(), asked);
+    asked.await
+}
+
+async fn search_for(
+    lock: &Arc<LockInner>,
+    who: HolderIdentity,
+    how: &Acquire,
+) -> Result<Guard, LockError> {
     let options = &lock.client.options;
     let lease = match how.lease {
         Lease::Renewed => options.watchdog_lease,

@@ -26,6 +26,7 @@ use crate::release;
 use crate::semaphore;
 use crate::servers::{ServerClock, Servers};
 use crate::target::{Target, TargetError, TopologyKind};
+use crate::telemetry::degraded;
 use crate::topology::{self, Route, Secure, survey};
 use crate::waiting::contended_locks::ContendedLocks;
 use crate::waiting::gate::Gates;
@@ -134,6 +135,9 @@ impl Client {
             LockError::at_node(kind, CONNECT, &target.to_string(), error)
         })?;
         let concerns = concerns(&routes, &options).await;
+        concerns
+            .iter()
+            .for_each(|one| degraded(&one.node, &one.found));
         Client::of(target, options, routes, concerns, runtime)
     }
 

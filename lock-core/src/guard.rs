@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::bounds::ANSWERS;
 use crate::clock;
@@ -171,6 +172,21 @@ impl Guard {
             }
             self.hold.change().await;
         }
+    }
+
+    /// A token that is cancelled when the hold is lost, and only then: for code that takes one, or for several tasks of one holder.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        let (told, hold) = (token.clone(), Arc::clone(&self.hold));
+        self.hold.client().background.spawn_uncounted(async move {
+            while hold.is_held() {
+                hold.change().await;
+            }
+            if hold.lost().is_some() {
+                told.cancel();
+            }
+        });
+        token
     }
 
     /// Says `NotHeld` if it is lost: for work that computes, between two steps of it.

@@ -15,6 +15,7 @@ use crate::kind::{Ask, QueuePlace};
 use crate::lock::{Acquire, Lease, LockInner, Owner};
 use crate::renewals::{DueSlot, Renewable};
 use crate::sync::{Flag, Mutex};
+use crate::telemetry::HoldTelemetry;
 
 /// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
 pub(crate) fn drift(lease: Duration) -> Duration {
@@ -132,6 +133,7 @@ struct State {
     /// No request that could extend the hold on a server does so beyond this.
     server_until: Instant,
     listeners: Vec<mpsc::UnboundedSender<GuardEvent>>,
+    telemetry: HoldTelemetry,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +186,7 @@ impl Hold {
                 valid_until: now,
                 server_until: now,
                 listeners: Vec::new(),
+                telemetry: HoldTelemetry::default(),
             }),
             changed: Notify::new(),
         })
@@ -312,6 +315,8 @@ impl Hold {
         state.counts_from = sent_at;
         state.granted_lease = lease;
         state.valid_until = until;
+        let handed_over = self.in_line.get();
+        state.telemetry.held(self.lock.labels(), token, handed_over);
         true
     }
 
@@ -321,6 +326,12 @@ impl Hold {
         check(self, &mut state);
         if state.phase != Phase::Held {
             return false;
+        }
+        if by_watchdog {
+            let until = state.valid_until;
+            state
+                .telemetry
+                .renewed(self.lock.labels(), until, self.lease / 3);
         }
         let until = valid_until(sent_at, lease).min(self.longest_until(state.sent_at));
         if until > state.valid_until {
@@ -349,6 +360,10 @@ impl Hold {
     pub(crate) fn end(&self) -> bool {
         let mut state = self.state.lock();
         let valid = state.phase == Phase::Held && Instant::now() < state.valid_until;
+        if state.phase == Phase::Held {
+            let since = state.sent_at;
+            state.telemetry.ended(self.lock.labels(), since, None);
+        }
         state.phase = Phase::Ended;
         state.listeners.clear();
         drop(state);
@@ -478,6 +493,10 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
     if state.phase != Phase::Held {
         return;
     }
+    let since = state.sent_at;
+    state
+        .telemetry
+        .ended(hold.lock.labels(), since, Some(&reason));
     state.phase = Phase::Lost(reason.clone());
     let at = Instant::now().std();
     tell(state, GuardEvent::Lost { reason, at });

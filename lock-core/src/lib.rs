@@ -165,6 +165,7 @@ mod servers;
 mod short_forms;
 mod sync;
 mod target;
+mod telemetry;
 mod topology;
 mod waiting;
 mod watchdog;

@@ -17,6 +17,7 @@ use crate::names::Names;
 use crate::options::setters;
 use crate::servers::Servers;
 use crate::short_forms::short_forms;
+use crate::telemetry::LockLabels;
 use crate::topology::NodeError;
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
@@ -199,6 +200,14 @@ impl fmt::Debug for LockInner {
 }
 
 impl LockInner {
+    pub(crate) fn labels(&self) -> LockLabels<'_> {
+        LockLabels {
+            kind: self.word,
+            name: &self.names.key,
+            servers: self.client.set(),
+        }
+    }
+
     /// For questions to one server set.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {

@@ -155,3 +155,23 @@ async fn fenced_guards_have_numbers_that_rise() {
         assert_eq!(guard.into_guard().token(), Some(last));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_cancelled_by_a_loss_and_not_by_a_release() {
+    let server = Server::start(&[]);
+    let client = lock_core::connect(&server.url()).await.expect("it answers");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let guard = lock.acquire().await.expect("free");
+    let released = guard.cancellation_token();
+    guard.release().await.expect("held");
+    let guard = lock.acquire().await.expect("free");
+    let lost = guard.cancellation_token();
+    lock.force_release().await.expect("answered");
+    guard
+        .extend(Duration::from_secs(60))
+        .await
+        .expect_err("gone");
+    lost.cancelled().await;
+    assert!(!released.is_cancelled());
+    client.close().await;
+}

@@ -3,7 +3,7 @@
 mod support;
 
 use std::{
-    sync::mpsc,
+    sync::{OnceLock, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -184,6 +184,39 @@ fn clients_of_runtimes_that_ended_leave_nothing_to_the_next() {
             assert!(!left.is_lost());
         });
     }
+}
+
+/// A client in a `static`: made on the runtime that lives as long as the process, used from others that end.
+#[test]
+fn a_client_in_a_static_serves_runtimes_that_come_and_go() {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    let server = Server::start(&[]);
+    let lasting = several_workers();
+    let made = lasting.block_on(connect(&server));
+    let client = CLIENT.get_or_init(|| made);
+    for _ in 0..3 {
+        let guard = one_thread().block_on(acquire(client, "n"));
+        one_thread().block_on(guard.release()).expect("held");
+    }
+    lasting.block_on(client.clone().close());
+    // Without it the error says what is missing.
+    drop(lasting);
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let refused = one_thread()
+        .block_on(lock.acquire())
+        .expect_err("nobody carries it");
+    assert!(refused.to_string().contains("has ended"), "{refused}");
+}
+
+/// Where timers jump, the error says so: nothing is wrong with the server.
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_is_named() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = nobody.local_addr().expect("bound");
+    let silent = format!("redis://{address}").parse().expect("a good URL");
+    let refused = Client::connect(&silent, ClientOptions::default()).await;
+    let refused = refused.expect_err("time jumps while the answer is on its way");
+    assert!(refused.to_string().contains("clock is paused"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -237,6 +237,11 @@ pub fn plan(seed: u64, wanted: &FixedChoices) -> Plan {
 }
 
 impl PlanDraft {
+    /// Whether its holds have fencing tokens.
+    fn has_tokens(&self) -> bool {
+        matches!(self.kind.as_str(), "fenced" | "queued")
+    }
+
     fn between(&mut self, low: u32, high: u32) -> u32 {
         self.random.random_range(low..=high)
     }
@@ -364,7 +369,7 @@ impl PlanDraft {
             Owners::Fresh => text.push_str("owners = \"fresh\"\n"),
             Owners::Reserved => text.push_str("owners = \"reserved\"\n"),
         }
-        if self.kind == "fenced" {
+        if self.has_tokens() {
             text.push_str("protects = \"register\"\n");
         }
         if style == Style::Unread {
@@ -576,7 +581,7 @@ impl PlanDraft {
         if !self.clients_sleep {
             text.push_str("belief = \"clean\"\n");
         }
-        if self.kind == "fenced" || !self.clients_sleep && !self.writes_late {
+        if self.has_tokens() || !self.clients_sleep && !self.writes_late {
             text.push_str("effect = \"clean\"\n");
         }
         text.push_str("liveness = \"clean\"\n");

@@ -178,7 +178,7 @@ pub(super) static BROKEN: &[Recipe] = &[
     Recipe {
         name: "broken:token-per-client",
         about: "counts fencing tokens in the client, each client for itself",
-        kinds: &["fenced"],
+        kinds: &["fenced", "queued"],
         tokens: Tokens::OwnCounter,
         ..SET_NX_PX
     },

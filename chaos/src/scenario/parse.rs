@@ -285,10 +285,10 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
     if load.protects == Protects::Register {
         let first = own.or(offered.first()).filter(|_| load.mix.is_empty());
         let mut kinds = first.into_iter().chain(load.mix.keys());
-        if let Some(kind) = kinds.find(|kind| *kind != "fenced") {
+        if let Some(kind) = kinds.find(|kind| !["fenced", "queued"].contains(&kind.as_str())) {
             let problem = format!(
-                "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kind \
-                 `fenced`, or `none` and `counter`"
+                "`protects` is \"register\", which judges fencing tokens, and the kind `{kind}` has none; allowed are the kinds \
+                 `fenced` and `queued`, or `none` and `counter`"
             );
             load_section.complain("protects", problem);
         }

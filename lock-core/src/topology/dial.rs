@@ -293,19 +293,19 @@ impl Dialer {
                 }
             }
         };
+        let began = Instant::now();
         match timeout(self.connect_timeout, connect).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(failed(busy.unwrap_or_else(|| {
-                DialError::new(format!(
-                    "no answer within {:?}{}",
-                    self.connect_timeout,
+                let guess = if began.elapsed() < self.connect_timeout / 2 {
+                    "; Tokio's clock is paused (start_paused), and jumps over the time that an answer takes"
+                } else if self.tls.is_some() {
                     // A plain port takes the first half of a handshake for a command that has not ended.
-                    if self.tls.is_some() {
-                        "; does it speak TLS?"
-                    } else {
-                        ""
-                    }
-                ))
+                    "; does it speak TLS?"
+                } else {
+                    ""
+                };
+                DialError::new(format!("no answer within {:?}{guess}", self.connect_timeout))
             }))),
         }
     }

@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Order, Subscriber, channel::Channel};
 use crate::clock::Instant;
+use crate::telemetry::degraded;
 use crate::topology::refusal::{RequestPurpose, passes};
 use crate::topology::{Message, NodeError, dial::Dialer, node::Node};
 
@@ -301,6 +302,7 @@ impl Feed {
     fn refuse(&self, channel: &Channel, why: &str) {
         let verb = self.verb(channel, true);
         let found = format!("{verb} {}: {why}", channel.name);
+        degraded(&self.node.label, &found);
         *self.node.refusal.lock() = Some((channel.name.clone(), found));
         channel.refused(self.id);
     }
