@@ -113,7 +113,7 @@
 //!
 //! | files | what they do |
 //! |---|---|
-//! | `client.rs`, `options.rs`, `credentials.rs`, `target.rs` | a client, how it behaves, as whom, and which servers it is for |
+//! | `client.rs`, `options.rs`, `credentials.rs`, `target.rs`, `redis_1.rs` | a client, how it behaves, as whom, and which servers it is for |
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `election.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `idempotent_requests.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
@@ -158,6 +158,8 @@ mod permit_id;
 mod permits;
 mod quorum;
 mod read_write;
+#[cfg(feature = "redis-1")]
+mod redis_1;
 mod release;
 mod renewals;
 mod semaphore;
@@ -181,7 +183,7 @@ pub use kind::{Kind, UnknownKind};
 pub use latch::Latch;
 pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
 pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
-pub use options::{PubSub, TlsOptions, UnknownPubSub};
+pub use options::{Pem, PubSub, TlsOptions, UnknownPubSub};
 pub use permit_id::{PermitId, UnknownPermitId};
 pub use permits::{Permit, PermitGuard, Permits};
 pub use read_write::ReadWrite;

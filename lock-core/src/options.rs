@@ -1,6 +1,8 @@
 //! How a client behaves, with a setter for each setting.
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
+};
 
 use crate::bounds::{ANSWERS, ENDLESS, RECORD_LIFE, SHORTEST_LEASE};
 use crate::credentials::CredentialsProvider;
@@ -18,6 +20,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
 
+/// Certificates or a key in PEM, in memory; shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem(pub(crate) Vec<u8>);
+
+impl<T: Into<Vec<u8>>> From<T> for Pem {
+    fn from(text: T) -> Self {
+        Pem(text.into())
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pem({} bytes)", self.0.len())
+    }
+}
+
 /// How TLS connections are made. What is not set here is taken from the target's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -29,6 +47,10 @@ pub struct TlsOptions {
     pub cert_file: Option<PathBuf>,
     /// PEM file of that certificate's private key.
     pub key_file: Option<PathBuf>,
+    /// The authorities to trust, in place of those of a file.
+    pub ca_pem: Option<Pem>,
+    /// The certificate, with its chain, that this client shows, and its private key, in place of those of files.
+    pub client_pem: Option<(Pem, Pem)>,
     /// The name that the servers' certificates are for; otherwise each server's address.
     pub server_name: Option<String>,
     /// Trusts every peer that answers: no protection against somebody in between.
@@ -53,6 +75,18 @@ impl TlsOptions {
         self
     }
 
+    /// As [`ca_file`](TlsOptions::ca_file), from memory: a secret of a vault or of the environment.
+    pub fn ca_pem(mut self, ca: impl Into<Pem>) -> Self {
+        self.ca_pem = Some(ca.into());
+        self
+    }
+
+    /// As [`client_certificate`](TlsOptions::client_certificate), from memory.
+    pub fn client_certificate_pem(mut self, cert: impl Into<Pem>, key: impl Into<Pem>) -> Self {
+        self.client_pem = Some((cert.into(), key.into()));
+        self
+    }
+
     /// Expects certificates for this name, whatever the servers' addresses are.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
@@ -67,14 +101,15 @@ impl TlsOptions {
 
     /// Each setting, or the other's where it is not made. A certificate goes with its key.
     pub(crate) fn or(&self, other: &Self) -> Self {
-        let (cert_file, key_file) = match &self.cert_file {
-            Some(_) => (&self.cert_file, &self.key_file),
-            None => (&other.cert_file, &other.key_file),
-        };
+        let pick = |own: bool| if own { self } else { other };
+        let trusts = pick(self.ca_file.is_some() || self.ca_pem.is_some());
+        let shows = pick(self.cert_file.is_some() || self.client_pem.is_some());
         TlsOptions {
-            ca_file: self.ca_file.clone().or_else(|| other.ca_file.clone()),
-            cert_file: cert_file.clone(),
-            key_file: key_file.clone(),
+            ca_file: trusts.ca_file.clone(),
+            ca_pem: trusts.ca_pem.clone(),
+            cert_file: shows.cert_file.clone(),
+            key_file: shows.key_file.clone(),
+            client_pem: shows.client_pem.clone(),
             server_name: self
                 .server_name
                 .clone()

@@ -637,3 +637,11 @@ impl fmt::Debug for Target {
 pub struct TargetError {
     message: String,
 }
+
+#[cfg(feature = "redis-1")]
+impl TargetError {
+    pub(crate) fn new(message: &str) -> Self {
+        let message = message.to_owned();
+        TargetError { message }
+    }
+}

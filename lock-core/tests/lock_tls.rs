@@ -219,6 +219,20 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
     );
     let client = connect(&by_url, ClientOptions::default()).await;
     client.expect("let in");
+    // The same from memory, where nothing of the key is shown; what is no certificate is said before anything is dialled.
+    let read = |name| std::fs::read(authority.file(name)).expect("written");
+    let tls = TlsOptions::default()
+        .ca_pem(read("ca.pem"))
+        .client_certificate_pem(read("cert.pem"), read("key.pem"));
+    assert!(!format!("{tls:?}").contains("45, 45"), "{tls:?}");
+    let client = connect(&url, ClientOptions::default().tls(tls.clone())).await;
+    client.expect("let in");
+    let wrong = ClientOptions::default().tls(tls.ca_pem("no certificate"));
+    let error = connect("rediss://127.0.0.1:1", wrong)
+        .await
+        .expect_err("no PEM");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("in memory"), "{error}");
 }
 
 #[tokio::test]

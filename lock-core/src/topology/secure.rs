@@ -1,7 +1,12 @@
 //! TLS options and handshakes: whom a connection trusts and how it identifies itself.
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::{fmt, fs, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -12,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::dial::DialError;
-use crate::TlsOptions;
+use crate::{Pem, TlsOptions};
 
 /// What every TLS connection of a client is made from. Cheap to clone.
 #[derive(Clone)]
@@ -34,9 +39,16 @@ impl Secure {
                 .dangerous()
                 .with_custom_certificate_verifier(anybody)
         } else {
-            builder.with_root_certificates(roots(options.ca_file.as_deref())?)
+            builder.with_root_certificates(roots(source(&options.ca_pem, &options.ca_file))?)
         };
-        let config = match (&options.cert_file, &options.key_file) {
+        let (cert, key) = match &options.client_pem {
+            Some((cert, key)) => (Some(Source::Memory(cert)), Some(Source::Memory(key))),
+            None => (
+                source(&None, &options.cert_file),
+                source(&None, &options.key_file),
+            ),
+        };
+        let config = match (cert, key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(cert), Some(key)) => {
                 let chain = certificates(cert)?;
@@ -90,20 +102,41 @@ impl Secure {
     }
 }
 
+/// Where certificates or a key are.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    File(&'a Path),
+    Memory(&'a Pem),
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(file) => file.display().fmt(f),
+            Source::Memory(_) => f.write_str("memory"),
+        }
+    }
+}
+
+fn source<'a>(memory: &'a Option<Pem>, file: &'a Option<PathBuf>) -> Option<Source<'a>> {
+    let file = file.as_deref().map(Source::File);
+    memory.as_ref().map(Source::Memory).or(file)
+}
+
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_owned())
         .map_err(|_| format!("`{name}` is no name that a certificate could be for"))
 }
 
-/// The authorities of a file, or of the operating system.
-fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
+/// The authorities that are given, or those of the operating system.
+fn roots(given: Option<Source<'_>>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    match file {
-        Some(file) => {
-            for certificate in certificates(file)? {
+    match given {
+        Some(given) => {
+            for certificate in certificates(given)? {
                 roots
                     .add(certificate)
-                    .map_err(|error| unreadable("certificate", file, &error))?;
+                    .map_err(|error| unreadable("certificate", given, &error))?;
             }
         }
         None => {
@@ -122,8 +155,12 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
 }
 
 /// A file of certificates or keys. All authorities that an operating system trusts are less than a megabyte.
-fn pem(file: &Path) -> io::Result<Vec<u8>> {
+fn pem(source: Source<'_>) -> io::Result<Cow<'_, [u8]>> {
     const LIMIT: u64 = 16 << 20;
+    let file = match source {
+        Source::Memory(pem) => return Ok(Cow::Borrowed(&pem.0)),
+        Source::File(file) => file,
+    };
     if fs::metadata(file)?.file_type().is_fifo() {
         return Err(io::Error::other("it is a pipe and no file"));
     }
@@ -135,23 +172,23 @@ fn pem(file: &Path) -> io::Result<Vec<u8>> {
         true => Err(io::Error::other(
             "it is longer than 16 MB, which is the limit",
         )),
-        false => Ok(pem),
+        false => Ok(Cow::Owned(pem)),
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let unread = |error: &dyn fmt::Display| unreadable("certificate", file, error);
-    let pem = pem(file).map_err(|error| unread(&error))?;
+fn certificates(source: Source<'_>) -> Result<Vec<CertificateDer<'static>>, String> {
+    let unread = |error: &dyn fmt::Display| unreadable("certificate", source, error);
+    let pem = pem(source).map_err(|error| unread(&error))?;
     let read = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     let certificates = read.map_err(|error| unread(&error))?;
     if certificates.is_empty() {
-        return Err(format!("there is no certificate in {}", file.display()));
+        return Err(format!("there is no certificate in {source}"));
     }
     Ok(certificates)
 }
 
-fn unreadable(what: &str, file: &Path, why: &dyn fmt::Display) -> String {
-    format!("the {what} in {} cannot be used: {why}", file.display())
+fn unreadable(what: &str, source: Source<'_>, why: &dyn fmt::Display) -> String {
+    format!("the {what} in {source} cannot be used: {why}")
 }
 
 /// Trusts every peer that has the key of the certificate that it shows.

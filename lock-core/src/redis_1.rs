@@ -1,0 +1,59 @@
+//! Targets from the configuration of redis-rs 1: the feature `redis-1`.
+
+use redis::{ConnectionAddr, ConnectionInfo};
+
+use crate::target::{Endpoint, Target, TargetError, TopologyKind};
+
+/// One server, as a client of redis-rs is told of it.
+///
+/// ```
+/// use redis::IntoConnectionInfo as _;
+///
+/// let theirs = "redis://app:secret@cache:6380/2".into_connection_info()?;
+/// let target = lock_core::Target::try_from(&theirs)?;
+/// assert_eq!(target.to_string(), "redis://app:***@cache:6380/2");
+/// # let (host, tls_params) = ("cache".to_owned(), None);
+/// # let over_tls = redis::ConnectionAddr::TcpTls { host, port: 6380, insecure: true, tls_params };
+/// # let target = lock_core::Target::try_from(&over_tls.into_connection_info()?)?;
+/// # assert_eq!(target.to_string(), "rediss://cache:6380?tls-insecure=true");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Errors: certificates, which redis-rs shows to nobody and [`TlsOptions`](crate::TlsOptions) take as well, a database beyond 65535, and a kind of address that
+/// is not known here.
+impl TryFrom<&ConnectionInfo> for Target {
+    type Error = TargetError;
+
+    fn try_from(info: &ConnectionInfo) -> Result<Self, TargetError> {
+        let tcp = |host: &String, port: &u16| Endpoint::Tcp {
+            host: host.clone(),
+            port: *port,
+        };
+        let (endpoint, tls, is_insecure) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => (tcp(host, port), false, false),
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure,
+                tls_params: None,
+            } => (tcp(host, port), true, *insecure),
+            ConnectionAddr::TcpTls { .. } => {
+                return Err(TargetError::new(
+                    "redis-rs shows its certificates to nobody: give them in ClientOptions::tls too, and connect by an address without them",
+                ));
+            }
+            ConnectionAddr::Unix(path) => (Endpoint::Unix(path.clone()), false, false),
+            _ => return Err(TargetError::new("this kind of address is not known")),
+        };
+        let mut target = Target::from_parts(TopologyKind::Single, vec![endpoint])?;
+        let settings = info.redis_settings();
+        let database = u16::try_from(settings.db());
+        target.database =
+            database.map_err(|_| TargetError::new("a database is a number from 0 to 65535"))?;
+        target.username = settings.username().map(str::to_owned);
+        target.password = settings.password().map(str::to_owned);
+        target.tls = tls;
+        target.parameters.tls.insecure = is_insecure;
+        Ok(target)
+    }
+}
