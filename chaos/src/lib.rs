@@ -38,10 +38,10 @@
 //! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
 //! | [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
-//! | [`hooks`], [`external`] | the same on somebody else's servers |
+//! | [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
-//! | [`checkers`], [`proof`] | the judge, and what it shows |
+//! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
@@ -55,11 +55,13 @@ mod draw;
 pub mod external;
 pub mod faults;
 pub mod hooks;
+pub mod judged_history;
 pub mod kept_plan;
 pub mod laboratory;
 mod members;
 pub mod names;
 mod nemesis;
+pub mod other_system;
 pub mod outcome;
 pub mod partition;
 pub mod plan;

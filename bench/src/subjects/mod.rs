@@ -70,6 +70,29 @@ pub fn typed(name: &str) -> String {
     parts.collect::<Vec<_>>().join(mixed::AND)
 }
 
+/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject only if it is the name of one.
+pub fn by_comma(given: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for given in given {
+        let mut driver = false;
+        for word in given.split(',') {
+            let name = word.trim();
+            match all.last_mut().filter(|_| driver) {
+                Some(line) if find(name).is_err() => {
+                    line.push(',');
+                    line.push_str(word);
+                }
+                _ => {
+                    let name = typed(name);
+                    driver = name.starts_with("exec:");
+                    all.push(name);
+                }
+            }
+        }
+    }
+    all
+}
+
 /// The subject of that name.
 pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     if name.contains(mixed::AND) {
@@ -94,4 +117,27 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
         "unknown subject `{name}`{} (`locklab list subjects` shows all; any other lock: the command of its driver, `PROGRAM ARG…`)",
         meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_split_at_commas_but_drivers_are_not() {
+        let given = [
+            "lock-core:reentrant,baseline:set-nx-px".to_owned(),
+            "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
+        ];
+        assert_eq!(
+            by_comma(&given),
+            [
+                "lock-core:reentrant",
+                "baseline:set-nx-px",
+                "exec:driver --kinds a,b",
+                "lock-core:plain",
+                "exec:other"
+            ]
+        );
+    }
 }

@@ -6,7 +6,7 @@
 
 /// What to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step {
+pub(super) enum Step {
     /// Offer this rate.
     Measure {
         /// Cycles per second.
@@ -20,7 +20,7 @@ pub enum Step {
 
 /// Where the curve bends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Knee {
+pub(super) struct Knee {
     /// The highest rate that was kept, in a long window; `None`: not even the lowest that was tried.
     pub good_per_s: Option<f64>,
     /// The lowest rate that was not kept; `None`: all that was tried was kept.
@@ -31,7 +31,7 @@ pub struct Knee {
 
 /// What came of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub(super) enum Answer {
     /// It was kept.
     Kept,
     /// It was not: less was completed than was offered.
@@ -42,7 +42,7 @@ pub enum Answer {
 
 /// A search.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub(super) struct Search {
     rate: f64,
     lowest: f64,
     highest: f64,
@@ -62,7 +62,7 @@ const NARROW: f64 = 1.1;
 
 impl Search {
     /// Begins at `first` and stays within `lowest..=highest`, with at most `tries` measurements.
-    pub fn new(first: f64, lowest: f64, highest: f64, tries: u32) -> Self {
+    pub(super) fn new(first: f64, lowest: f64, highest: f64, tries: u32) -> Self {
         Search {
             rate: first.clamp(lowest, highest),
             lowest,
@@ -78,7 +78,7 @@ impl Search {
     }
 
     /// What to do next. Asked again without an answer in between it says the same.
-    pub fn next(&self) -> Step {
+    pub(super) fn next(&self) -> Step {
         let found = Knee {
             good_per_s: self.good.filter(|_| self.proven),
             bad_per_s: self.bad,
@@ -102,7 +102,7 @@ impl Search {
     }
 
     /// What came of the rate that was asked for.
-    pub fn record(&mut self, answer: Answer) {
+    pub(super) fn record(&mut self, answer: Answer) {
         self.left = self.left.saturating_sub(1);
         if answer == Answer::Unknown {
             if std::mem::replace(&mut self.doubted, true) || self.unknown.is_some() {

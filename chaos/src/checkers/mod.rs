@@ -45,7 +45,7 @@ pub use clocks::Clocks;
 pub use evidence_minimum::EvidenceMinimum;
 pub use holds::{Grant, Record};
 pub use reader::Reader;
-pub use severity::{Finding, worst};
+pub use severity::{Finding, join, worst};
 
 /// One checker: a class of verdict.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 //! 2. Without one, a doubt makes it unknown.
 //! 3. Without either it is clean.
 
-use results::verdict::{Anomaly, State, Verdict, Verdicts};
+use results::verdict::{Anomaly, CLASSES, State, Verdict, Verdicts};
 
 /// The longest list of anomalies that a verdict keeps; the count is of all.
 const LISTED_MAX: usize = 20;
@@ -127,6 +127,29 @@ pub(crate) fn verdicts(of: impl Fn(usize) -> Verdict) -> Verdicts {
         effect: of(3),
         liveness: of(4),
     }
+}
+
+/// The verdicts of several histories as one: counts add up, the worst state stands, the first proof is shown.
+pub fn join(mut all: Vec<Verdicts>) -> Verdicts {
+    if all.len() == 1 {
+        return all.remove(0);
+    }
+    let mut joined = Verdicts::default();
+    for class in CLASSES {
+        let Some(one) = joined.get_mut(class) else {
+            continue;
+        };
+        let of_class = || all.iter().filter_map(|verdicts| verdicts.get(class));
+        one.state = worst(of_class().map(|verdict| verdict.state));
+        for verdict in of_class() {
+            one.count += verdict.count;
+            one.worst_ns = one.worst_ns.max(verdict.worst_ns);
+            one.why.extend(verdict.why.iter().cloned());
+            one.anomalies.extend(verdict.anomalies.iter().cloned());
+            one.proof = one.proof.take().or_else(|| verdict.proof.clone());
+        }
+    }
+    joined
 }
 
 /// The worst of some states: violated, then unknown, then clean; clean where there is none.

@@ -1,34 +1,33 @@
 //! `locklab audit`: every scenario that fits a lock, a sound lock beside each conviction, a short bench; a scorecard.
 
-mod audit_runs;
-mod meet;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bench::parts::GeneratorShare;
+use chaos::audit::probe::{ProbedLock, meet};
+use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario};
 use chaos::builtin;
 use chaos::plan::Plan;
 use chaos::plan_parts::{self, Digest, digest_of_plan};
-use chaos::scenario::{Scenario, Suite};
+use chaos::run::RunError;
+use chaos::scenario::Suite;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::StreamExt as _;
+use indicatif::ProgressBar;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
+use results::run::ScenarioResult;
 
-use self::audit_runs::AuditRuns;
-use self::meet::{ProbedLock, meet};
 use super::abilities::startable;
-use super::bench_run::{keep_server, measure, short_plan, subjects};
+use super::bench_run::{keep_server, measure, short_plan};
 use super::part_number::PartArgs;
 use super::run::{Keeper, NOTHING_TRIED};
+use super::scenario_batch::batch_options;
 use super::scenario_source::{Source, seeds, source};
 use super::target::{OwnServers, Servers};
 use crate::args::ResultArgs;
-use crate::cancel::Cancel;
 use crate::exit;
 use crate::project::Project;
 use crate::terminal::Terminal;
@@ -117,7 +116,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let seed = options.part.seed(&terminal.common)?;
     let slice = options.part.slice()?;
     let base = options.against.as_deref().map(base).transpose()?;
-    let names = subjects(&options.subjects);
+    let names = bench::subjects::by_comma(&options.subjects);
     let mut systems = BTreeSet::new();
     for name in &names {
         let subject = startable(name)?;
@@ -153,15 +152,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         )
     });
     keeper.is_part(part)?;
+    let plan = AuditPlan {
+        scenarios,
+        seeds: seeds(seed, options.repeat).collect(),
+        share: slice,
+        batch: batch_options(jobs, servers.as_ref(), &keeper),
+        key_prefix: servers.as_ref().map(|_| keeper.key_prefix()),
+        root: keeper.path(),
+    };
     let work = AuditRun {
         options: &options,
         names,
-        scenarios,
-        servers: servers.as_ref(),
-        jobs,
-        seed,
-        slice,
-        cancel: &cancel,
+        plan,
         terminal,
     };
     let done = work.all(&mut keeper).await;
@@ -269,17 +271,6 @@ fn suite(
     Ok((options.suite().to_owned(), all.filter(within).collect()))
 }
 
-/// A scenario, by which words it is found, on which server of a matrix, and why it cannot be carried out on the target, if so.
-struct AuditScenario {
-    file: String,
-    scenario: Scenario,
-    /// Empty where no server was named.
-    server: String,
-    refused: Option<String>,
-    /// What parts must have in common of it; nothing in it is drawn.
-    digest: Digest,
-}
-
 fn scenarios(
     options: &Options,
     names: &[String],
@@ -327,41 +318,89 @@ fn scenarios(
 struct AuditRun<'a> {
     options: &'a Options,
     names: Vec<String>,
-    scenarios: Vec<AuditScenario>,
-    servers: Option<&'a Servers>,
-    jobs: usize,
-    seed: u64,
-    /// The part of the plan that this call runs; `None`: all of it.
-    slice: Option<GeneratorShare>,
-    cancel: &'a Cancel,
+    plan: AuditPlan,
     terminal: &'a Terminal,
 }
 
-impl AuditRun<'_> {
-    fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
-        self.slice
-            .is_none_or(|slice| plan_parts::has(slice, &asked.scenario.name, seed))
+/// `run.json` grows with every run, so it is not written after each.
+const SAVED_EVERY: Duration = Duration::from_secs(3);
+
+/// Shows an audit as it goes on, and keeps what comes of it.
+struct AuditKeeper<'a> {
+    keeper: &'a mut Keeper,
+    bar: ProgressBar,
+    what: String,
+    saved: Option<Instant>,
+}
+
+impl AuditObserver for AuditKeeper<'_> {
+    fn begins(&mut self, steps: usize, what: &str) {
+        self.bar = self.keeper.terminal.bar(steps as u64, what);
+        what.clone_into(&mut self.what);
     }
 
+    fn ended(&mut self, run: &Plan, warnings: &[String], result: Result<&ScenarioResult, &str>) {
+        let terminal = &self.keeper.terminal;
+        let (name, lock) = (&run.name, &run.lock.subject);
+        let why = result.as_ref().err().copied();
+        for said in warnings.iter().map(String::as_str).chain(why) {
+            terminal.detail(&format!("{name} by {lock} (seed {}): {said}", run.seed));
+        }
+        let last = format!("{}, {name} was the last", self.what);
+        self.bar.set_message(crate::terminal::message(&last));
+        let result = result.ok().filter(|result| !result.operations.is_empty());
+        self.keeper.run.scenarios.extend(result.cloned());
+    }
+
+    fn scored(
+        &mut self,
+        done: bool,
+        scorecard: &mut dyn FnMut() -> Vec<AuditedSubject>,
+    ) -> Result<(), RunError> {
+        match done {
+            true => self.bar.finish_and_clear(),
+            false => self.bar.inc(1),
+        }
+        if done || self.saved.is_none_or(|at| at.elapsed() > SAVED_EVERY) {
+            if let Some(audit) = &mut self.keeper.run.audit {
+                audit.subjects = scorecard();
+            }
+            let saved = self.keeper.save();
+            saved.map_err(|error| RunError::Other(format!("{error:#}")))?;
+            self.saved = Some(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+impl AuditRun<'_> {
     async fn all(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
         let met = self.meet_all(keeper).await?;
-        if self.cancel.is_wanted() {
+        let cancel = keeper.cancel.clone();
+        if cancel.is_wanted() {
             return Ok(());
         }
         if let Some(version) = met.iter().find_map(|met| met.server.as_ref()) {
             keep_server(keeper, &Topology::of(TopologyKind::Single), version);
         }
-        let mut tries = AuditRuns::new(self, &met);
-        tries.run(keeper).await?;
-        tries.settle(keeper).await?;
-        let measures = self.slice.is_none_or(|slice| slice.index == 0) && !self.options.no_bench;
+        let mut tries = AuditRuns::new(&self.plan, &met);
+        let mut kept = AuditKeeper {
+            bar: ProgressBar::hidden(),
+            what: String::new(),
+            saved: None,
+            keeper: &mut *keeper,
+        };
+        tries.run(&mut kept).await?;
+        tries.settle(&mut kept).await?;
+        let measures =
+            self.plan.share.is_none_or(|slice| slice.index == 0) && !self.options.no_bench;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);
-        if !within.is_zero() && self.servers.is_none() {
-            tries.shrink(within, keeper).await?;
+        if !within.is_zero() && self.plan.key_prefix.is_none() {
+            tries.shrink(within, &mut kept).await?;
         }
-        if measures && !self.cancel.is_wanted() {
+        if measures && !cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }
         Ok(())
@@ -380,7 +419,7 @@ impl AuditRun<'_> {
             let prefix = format!("{}meet-{}:", keeper.key_prefix(), index + 1);
             let target = self.options.own.target.as_deref();
             let asked = |shape: &TopologyKind| {
-                let mut scenarios = self.scenarios.iter();
+                let mut scenarios = self.plan.scenarios.iter();
                 scenarios.any(|asked| asked.scenario.topology.kind == *shape)
             };
             let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asked).collect();
@@ -393,11 +432,11 @@ impl AuditRun<'_> {
         });
         let meeting: Vec<_> = meeting.collect();
         let all = futures_util::stream::iter(meeting)
-            .buffered(self.jobs)
+            .buffered(self.plan.batch.jobs)
             .collect::<Vec<_>>();
         let met = tokio::select! {
             met = all => met,
-            () = self.cancel.wanted() => Vec::new(),
+            () = keeper.cancel.wanted() => Vec::new(),
         };
         bar.finish_and_clear();
         for met in met.iter().flatten() {
@@ -407,7 +446,7 @@ impl AuditRun<'_> {
                     .note(&format!("{name}: {}: {}", finding.name, finding.found));
             }
         }
-        met.into_iter().collect()
+        Ok(met.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.
@@ -451,7 +490,7 @@ impl AuditRun<'_> {
             Ok(Some((_, why))) => why,
             Err(error) => format!("{error:#}"),
         };
-        if names.len() == 1 || self.cancel.is_wanted() {
+        if names.len() == 1 || keeper.cancel.is_wanted() {
             let message = format!("{} was not measured: {why}", names.join(", "));
             self.terminal.warn(&message);
             keeper.run.warnings.push(message);

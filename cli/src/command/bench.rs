@@ -16,7 +16,7 @@ use results::verdict::State;
 use super::abilities::startable;
 use super::bench_part;
 use super::bench_place;
-use super::bench_run::{Ended, keep_server, measure, measure_at, subjects};
+use super::bench_run::{Ended, keep_server, measure, measure_at};
 use super::bench_sweep::{self, Over};
 use super::part_number::{PARTS, PartArgs};
 use super::provisioner::ProvisionerArgs;
@@ -275,7 +275,7 @@ fn places(
         let processes = processes.filter(|_| system.is_some()).unwrap_or_default();
         let wished = match options.subject.is_empty() {
             true => usual_subjects(&url, &plan.workloads),
-            false => subjects(&options.subject),
+            false => bench::subjects::by_comma(&options.subject),
         };
         for name in wished {
             let subject = bench::subjects::find(&name).map_err(exit::usage)?;
@@ -300,7 +300,7 @@ fn places(
             }
         }
     }
-    for name in subjects(&options.subject) {
+    for name in bench::subjects::by_comma(&options.subject) {
         if !names.contains(&name) {
             let kinds: Vec<_> = options.topology.iter().map(ToString::to_string).collect();
             return Err(exit::usage(format!(
@@ -389,7 +389,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
             )));
         }
     }
-    for name in subjects(&options.subject) {
+    for name in bench::subjects::by_comma(&options.subject) {
         let subject = startable(&name)?;
         for workload in &workloads {
             driver::kind_of(&options.kind, subject.as_ref(), workload).map_err(exit::usage)?;
@@ -402,7 +402,7 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     let mut plan = BenchPlan::new(url);
     plan.topology = topology.to_owned();
     plan.workloads = options.workloads();
-    plan.subjects = subjects(&options.subject);
+    plan.subjects = bench::subjects::by_comma(&options.subject);
     if plan.subjects.is_empty() {
         plan.subjects = usual_subjects(url, &plan.workloads);
     }

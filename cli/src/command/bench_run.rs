@@ -16,29 +16,6 @@ use crate::exit;
 /// What ended a run early: the exit code and the reason.
 pub(super) type Ended = (u8, String);
 
-/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject only if it is the name of one.
-pub(crate) fn subjects(given: &[String]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for given in given {
-        let mut driver = false;
-        for word in given.split(',') {
-            let name = word.trim();
-            match all.last_mut().filter(|_| driver) {
-                Some(line) if bench::subjects::find(name).is_err() => {
-                    line.push(',');
-                    line.push_str(word);
-                }
-                _ => {
-                    let name = bench::subjects::typed(name);
-                    driver = name.starts_with("exec:");
-                    all.push(name);
-                }
-            }
-        }
-    }
-    all
-}
-
 /// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
 pub(crate) fn short_plan(
     url: &str,
@@ -151,27 +128,4 @@ pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &st
             config,
         },
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn subjects_are_split_at_commas_but_drivers_are_not() {
-        let given = [
-            "lock-core:reentrant,baseline:set-nx-px".to_owned(),
-            "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
-        ];
-        assert_eq!(
-            subjects(&given),
-            [
-                "lock-core:reentrant",
-                "baseline:set-nx-px",
-                "exec:driver --kinds a,b",
-                "lock-core:plain",
-                "exec:other"
-            ]
-        );
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bench::abilities::Abilities;
 use bench::subject::{Subject, SubjectError};
+use chaos::audit::probe::ask;
 use chaos::audit::{fitted, place};
 use chaos::batch::{PlannedRun, in_processes};
 use chaos::builtin::{self, BUILTINS};
@@ -17,7 +18,7 @@ use clap::Args;
 use cluster_config::TopologyKind;
 use results::run::NotApplicable;
 
-use super::abilities::{ask, startable};
+use super::abilities::startable;
 use super::chaos_part::ShareArgs;
 use super::part_number::PartArgs;
 use super::provisioner::ProvisionerArgs;

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bench::subject::{AcquireEnd, AcquireRequest, ConnectTo, Connected, ReleaseEnd};
 use bench::subjects::system_of;
 use chaos::external::{Allowed, for_servers, not_allowed};
 use chaos::faults::FAULTS;
 use chaos::faults::engine::Engine;
+use chaos::other_system::{described_by_lock, kind_of_system};
 use chaos::scenario::Scenario;
 use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured,
-    Server, Topology, TopologyKind, Writer, resolve_host,
+    Server, Topology, TopologyKind, resolve_host,
 };
 use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
@@ -144,61 +144,6 @@ pub(crate) fn allow(url: &str, mine: bool) -> anyhow::Result<()> {
     Servers::of(url, mine).map(drop)
 }
 
-/// The shape of a system's servers by the number of addresses in their URL.
-fn kind_of_system(system: &str, url: &str) -> anyhow::Result<TopologyKind> {
-    let named = bench::subjects::addresses(url).len();
-    let of_system = |kind: &TopologyKind| kind.system_name() == Some(system);
-    let kinds = TopologyKind::ALL.into_iter().filter(of_system);
-    let counts: Vec<_> = kinds
-        .map(|kind| (kind, Topology::of(kind).data_nodes() as usize))
-        .collect();
-    let found = counts.iter().find(|(_, count)| *count == named);
-    found.map(|(kind, _)| *kind).ok_or_else(|| {
-        let counts = counts.iter().map(|(_, count)| count.to_string());
-        exit::usage(format!(
-            "{}: the URL names {named} servers; scenarios on {system} take {}",
-            results::secrets::redact(url),
-            counts.collect::<Vec<_>>().join(" or ")
-        ))
-    })
-}
-
-/// Writes by a lock, which is what the servers are asked for anyway, and which the run's end takes away.
-struct ByLock(Connected);
-
-impl fmt::Debug for ByLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByLock").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl Writer for ByLock {
-    async fn writes(&self, name: &str, timeout: Duration) -> bool {
-        let one_try = AcquireRequest {
-            lock: name,
-            others: &[],
-            kind: "",
-            owner: "harness",
-            reenters: false,
-            wait: Some(Duration::ZERO),
-            lease: Some(timeout),
-            permits: None,
-            cancel: None,
-        };
-        let client = &self.0.client;
-        let written = async {
-            match client.acquire(one_try).await {
-                AcquireEnd::Ok { grant, .. } => client.release(&grant).await == ReleaseEnd::Ok,
-                // What an earlier try left behind: to see it the servers were asked as well.
-                end => end == AcquireEnd::Busy,
-            }
-        };
-        let written = tokio::time::timeout(timeout, written).await;
-        written.unwrap_or(false)
-    }
-}
-
 pub(crate) struct Servers {
     url: String,
     mine: bool,
@@ -240,7 +185,12 @@ impl Servers {
         if let Some(system) = system_of(url) {
             let loopback = bench::subjects::is_loopback(url);
             allowed(loopback, &results::secrets::redact(url))?;
-            return Ok(servers(None, kind_of_system(system, url)?, loopback, false));
+            return Ok(servers(
+                None,
+                kind_of_system(system, url).map_err(exit::usage)?,
+                loopback,
+                false,
+            ));
         }
         let target = crate::args::target(url)?;
         let loopback = target.is_loopback();
@@ -293,7 +243,8 @@ impl Servers {
         let (described, shown) = match &self.target {
             Some(target) => (described(target, self.kind).await?, target.to_string()),
             None => {
-                let described = described_by_lock(&self.url, self.kind).await?;
+                let described = described_by_lock(&self.url, self.kind).await;
+                let described = described.map_err(|why| subject_error(&why))?;
                 (described, results::secrets::redact(&self.url))
             }
         };
@@ -416,33 +367,5 @@ async fn described(target: &Target, kind: TopologyKind) -> anyhow::Result<Extern
         sentinel_password: target.sentinel_password().map(Secret::new),
         database: target.database(),
         writer: None,
-    })
-}
-
-/// The same for another system. One lock on its servers is taken and given back to see whether they serve.
-async fn described_by_lock(url: &str, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
-    let usual = system_of(url).map(bench::subjects::of_system);
-    let usual = usual.and_then(|locks| locks.first().copied());
-    let subject =
-        bench::subjects::find(usual.unwrap_or_default()).map_err(|why| subject_error(&why))?;
-    let to = ConnectTo::new(url, "harness", 0, "none");
-    let connected = subject.connect(&to).await;
-    let connected = connected.map_err(|why| subject_error(&why))?;
-    let mut addresses = Vec::new();
-    for address in bench::subjects::addresses(url) {
-        addresses.push(resolve_host(&address).await.map_err(exit::missing)?);
-    }
-    Ok(ExternalTarget {
-        kind,
-        addresses,
-        socket: None,
-        master_name: String::new(),
-        tls: None,
-        user: None,
-        password: None,
-        sentinel_user: None,
-        sentinel_password: None,
-        database: 0,
-        writer: Some(Arc::new(ByLock(connected))),
     })
 }

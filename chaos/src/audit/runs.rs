@@ -1,14 +1,10 @@
 //! The runs of an audit: each lock on each scenario that fits it, and a sound lock beside each suspicion.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use chaos::audit::{OpenQuestion, beside, doubt, fitted};
-use chaos::batch::{PlanOutcome, PlannedRun, run_each};
-use chaos::plan::Plan;
-use chaos::run::{RunError, ScenarioRun, missing_server};
-use chaos::scenario::scenario_text;
-use chaos::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
+use bench::parts::GeneratorShare;
 use futures_util::StreamExt as _;
 use results::audit::{
     AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
@@ -17,15 +13,65 @@ use results::command_line::shell_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
-use super::super::run::Keeper;
-use super::super::scenario_batch::batch_options;
-use super::meet::ProbedLock;
-use super::{AuditRun, AuditScenario};
-use crate::files;
-use crate::terminal::Terminal;
+use super::probe::ProbedLock;
+use super::{OpenQuestion, beside, doubt, fitted};
+use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
+use crate::plan::Plan;
+use crate::plan_parts::{self, Digest};
+use crate::run::{RunError, ScenarioRun, missing_server};
+use crate::scenario::{Scenario, scenario_text};
+use crate::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 
-/// `run.json` grows with every run, so it is not written after each.
-const SAVED_EVERY: Duration = Duration::from_secs(3);
+/// A scenario of an audit.
+pub struct AuditScenario {
+    /// By which words it is found.
+    pub file: String,
+    /// What it says.
+    pub scenario: Scenario,
+    /// The server of a matrix that it runs on; empty where none was named.
+    pub server: String,
+    /// Why it cannot be carried out on the target, if so.
+    pub refused: Option<String>,
+    /// What parts must have in common of it; nothing in it is drawn.
+    pub digest: Digest,
+}
+
+/// What an audit tries, and how.
+pub struct AuditPlan {
+    /// The scenarios.
+    pub scenarios: Vec<AuditScenario>,
+    /// The seeds of each.
+    pub seeds: Vec<u64>,
+    /// The part of the plan that is run here; `None`: all of it.
+    pub share: Option<GeneratorShare>,
+    /// How its runs are made.
+    pub batch: BatchOptions,
+    /// What lock names begin with on somebody's own servers; `None`: each run starts its own.
+    pub key_prefix: Option<String>,
+    /// The directory below which each run has one.
+    pub root: PathBuf,
+}
+
+impl AuditPlan {
+    fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
+        self.share
+            .is_none_or(|share| plan_parts::has(share, &asked.scenario.name, seed))
+    }
+}
+
+/// Hears what an audit does.
+pub trait AuditObserver {
+    /// So many steps begin; `what` they are.
+    fn begins(&mut self, steps: usize, what: &str);
+    /// A run ended, with these warnings and this result, which is kept unless nothing happened; or why there is none.
+    fn ended(&mut self, run: &Plan, warnings: &[String], result: Result<&ScenarioResult, &str>);
+    /// A step is over: the scorecard as it stands, which is not to be lost where the steps are `done`.
+    fn scored(
+        &mut self,
+        done: bool,
+        scorecard: &mut dyn FnMut() -> Vec<AuditedSubject>,
+    ) -> Result<(), RunError>;
+}
 
 /// Why there is no result: an outcome, and the reason.
 type Nothing = (AuditOutcome, String);
@@ -58,25 +104,26 @@ struct FinishedRun {
     result: Result<ScenarioResult, Nothing>,
 }
 
-pub(super) struct AuditRuns<'a> {
-    work: &'a AuditRun<'a>,
+/// An audit that is being made.
+pub struct AuditRuns<'a> {
+    plan: &'a AuditPlan,
     met: &'a [ProbedLock],
     cells: Vec<Cell>,
     /// Runs so far, for the names of their directories.
     begun: usize,
-    saved: Option<Instant>,
 }
 
 impl<'a> AuditRuns<'a> {
-    pub(super) fn new(work: &'a AuditRun<'a>, met: &'a [ProbedLock]) -> Self {
+    /// Decides what is to be run; starts nothing.
+    pub fn new(plan: &'a AuditPlan, met: &'a [ProbedLock]) -> Self {
         let mut cells = Vec::new();
-        for (asked, one) in work.scenarios.iter().enumerate() {
+        for (asked, one) in plan.scenarios.iter().enumerate() {
             for (subject, met) in met.iter().enumerate() {
-                let plans = plans(work, one, met);
+                let plans = plans(plan, one, met);
                 // What no part runs is said by the one of the first seed.
                 let mine = match &plans {
                     Ok(plans) => !plans.is_empty(),
-                    Err(_) => work.has(one, work.seed),
+                    Err(_) => plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
                 };
                 if mine {
                     cells.push(Cell {
@@ -90,15 +137,15 @@ impl<'a> AuditRuns<'a> {
             }
         }
         Self {
-            work,
+            plan,
             met,
             cells,
             begun: 0,
-            saved: None,
         }
     }
 
-    pub(super) async fn run(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
+    /// Runs every plan.
+    pub async fn run(&mut self, observer: &mut impl AuditObserver) -> Result<(), RunError> {
         let mut planned = Vec::new();
         for (place, cell) in self.cells.iter().enumerate() {
             for plan in cell.plans.iter().flatten() {
@@ -107,7 +154,7 @@ impl<'a> AuditRuns<'a> {
                 planned.push((place, PlannedRun { plan, subject }));
             }
         }
-        self.each(planned, "scenarios", keeper, |cells, place, ran| {
+        self.each(planned, "scenarios", observer, |cells, place, ran| {
             cells[*place].runs.push(CellRun {
                 ran,
                 twin: None,
@@ -118,11 +165,11 @@ impl<'a> AuditRuns<'a> {
     }
 
     /// Settles what is in doubt: a sound lock on the same scenario and seed, and the same plan once more.
-    pub(super) async fn settle(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
+    pub async fn settle(&mut self, observer: &mut impl AuditObserver) -> Result<(), RunError> {
         let mut twins: BTreeMap<(usize, u64), PlannedRun> = BTreeMap::new();
         let mut planned = Vec::new();
         for (place, cell) in self.cells.iter().enumerate() {
-            let asked = &self.work.scenarios[cell.asked];
+            let asked = &self.plan.scenarios[cell.asked];
             for (number, tried) in cell.runs.iter().enumerate() {
                 let doubt = doubt_of(asked, tried);
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
@@ -150,11 +197,11 @@ impl<'a> AuditRuns<'a> {
             .into_iter()
             .map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
         planned.extend(twins);
-        let (work, met) = (self.work, self.met);
-        self.each(planned, "doubts", keeper, |cells, key, ran| match key {
+        let (audit, met) = (self.plan, self.met);
+        self.each(planned, "doubts", observer, |cells, key, ran| match key {
             FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
             FollowUpRun::Twin(scenario, seed) => {
-                let asked = &work.scenarios[*scenario];
+                let asked = &audit.scenarios[*scenario];
                 for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
                     let is_twin = twin(asked) == met[cell.subject].audited.name;
                     let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
@@ -170,13 +217,12 @@ impl<'a> AuditRuns<'a> {
     }
 
     /// Looks for the smallest scenario of each conviction, for so long each.
-    pub(super) async fn shrink(
+    pub async fn shrink(
         &mut self,
         within: Duration,
-        keeper: &mut Keeper,
-    ) -> anyhow::Result<()> {
-        let work = self.work;
-        let root = keeper.path();
+        observer: &mut impl AuditObserver,
+    ) -> Result<(), RunError> {
+        let root = &self.plan.root;
         let searches = self.cells.iter().enumerate().filter_map(|(place, cell)| {
             let audited = self.scenario(cell);
             let run = audited
@@ -189,21 +235,23 @@ impl<'a> AuditRuns<'a> {
                 .iter()
                 .flatten()
                 .find(|plan| plan.seed == run.seed)?;
-            let (plan, file, root) = (plan.clone(), format!("{}/small.toml", run.dir), &root);
+            let (plan, file) = (plan.clone(), format!("{}/small.toml", run.dir));
+            let cancel = self.plan.batch.cancel.clone();
             Some(async move {
-                let dir = files::work_dir()?;
+                let failed = |error| RunError::io("write below", root, &error);
+                let dir = tempfile::tempdir().map_err(failed)?;
                 let search = SmallestPlanSearch {
                     dir: dir.path().to_owned(),
                     class: class.to_owned(),
-                    cancel: work.cancel.flag(),
+                    cancel,
                 };
                 let until = Some(Instant::now() + within);
                 let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
                 let Some(found) = found else {
-                    return anyhow::Ok((place, None));
+                    return Ok((place, None));
                 };
                 let text = scenario_text(found.smallest());
-                results::store::write_whole(&root.join(&file), text.as_bytes())?;
+                results::store::write_whole(&root.join(&file), text.as_bytes()).map_err(failed)?;
                 let smallest = ShrunkScenario {
                     file,
                     text,
@@ -214,81 +262,62 @@ impl<'a> AuditRuns<'a> {
             })
         });
         let searches: Vec<_> = searches.collect();
-        let bar = work
-            .terminal
-            .bar(searches.len().max(1) as u64, "smallest scenarios");
-        let found = futures_util::stream::iter(searches).buffer_unordered(work.jobs);
-        let found: Vec<_> = found.inspect(|_| bar.inc(1)).collect().await;
-        bar.finish_and_clear();
-        for found in found {
-            match found {
-                Ok((place, smallest)) => self.cells[place].smallest = smallest,
-                Err(error) => work
-                    .terminal
-                    .detail(&format!("no smaller scenario: {error:#}")),
-            }
+        observer.begins(searches.len().max(1), "smallest scenarios");
+        let mut searching =
+            futures_util::stream::iter(searches).buffer_unordered(self.plan.batch.jobs);
+        let mut found: Vec<Result<_, RunError>> = Vec::new();
+        while let Some(one) = searching.next().await {
+            found.push(one);
+            observer.scored(false, &mut || self.scorecard())?;
         }
-        self.keep(keeper)
+        drop(searching);
+        // A search that came to nothing costs nobody the audit.
+        for (place, smallest) in found.into_iter().flatten() {
+            self.cells[place].smallest = smallest;
+        }
+        observer.scored(true, &mut || self.scorecard())
     }
 
     /// Runs plans side by side; each is kept as it ends.
     async fn each<T>(
         &mut self,
         planned: Vec<(T, PlannedRun)>,
-        word: &str,
-        keeper: &mut Keeper,
+        what: &str,
+        observer: &mut impl AuditObserver,
         mut done: impl FnMut(&mut [Cell], &T, FinishedRun),
-    ) -> anyhow::Result<()> {
-        let work = self.work;
-        let prefix = work.servers.map(|_| keeper.key_prefix());
-        let bar = work.terminal.bar(planned.len().max(1) as u64, word);
-        let mut keys = Vec::new();
-        let mut numbered = Vec::new();
+    ) -> Result<(), RunError> {
+        observer.begins(planned.len().max(1), what);
+        let (mut keys, mut numbered) = (Vec::new(), Vec::new());
         for (key, mut planned) in planned {
             self.begun += 1;
             let (number, plan) = (self.begun, &mut planned.plan);
-            if let Some(prefix) = &prefix {
+            if let Some(prefix) = &self.plan.key_prefix {
                 plan.prefix_locks(&format!("{prefix}{number}:"));
             }
             keys.push(key);
             numbered.push((format!("{number:03}-{}-{}", plan.name, plan.seed), planned));
         }
-        let batch = batch_options(work.jobs, work.servers, keeper);
-        let mut running = run_each(numbered, &batch, &keeper.path())?;
+        let mut running = run_each(numbered, &self.plan.batch, &self.plan.root)?;
         while let Some(ended) = running.next().await {
             let index = ended.index;
-            let name = ended.plan.name.clone();
-            let ran = kept(ended, keeper, work.terminal);
-            bar.set_message(crate::terminal::message(&format!(
-                "{word}, {name} was the last"
-            )));
-            done(&mut self.cells, &keys[index], ran);
-            bar.inc(1);
-            if self.saved.is_none_or(|at| at.elapsed() > SAVED_EVERY) {
-                self.keep(keeper)?;
-            }
+            done(&mut self.cells, &keys[index], kept(ended, observer));
+            observer.scored(false, &mut || self.scorecard())?;
         }
-        bar.finish_and_clear();
-        self.keep(keeper)
+        observer.scored(true, &mut || self.scorecard())
     }
 
-    fn keep(&mut self, keeper: &mut Keeper) -> anyhow::Result<()> {
+    fn scorecard(&self) -> Vec<AuditedSubject> {
         let mut subjects: Vec<AuditedSubject> =
             self.met.iter().map(|met| met.audited.clone()).collect();
         for cell in &self.cells {
             subjects[cell.subject].scenarios.push(self.scenario(cell));
         }
         subjects.iter_mut().for_each(AuditedSubject::count);
-        if let Some(audit) = &mut keeper.run.audit {
-            audit.subjects = subjects;
-        }
-        keeper.save()?;
-        self.saved = Some(Instant::now());
-        Ok(())
+        subjects
     }
 
     fn scenario(&self, cell: &Cell) -> AuditedScenario {
-        let asked = &self.work.scenarios[cell.asked];
+        let asked = &self.plan.scenarios[cell.asked];
         let scenario = &asked.scenario;
         let mut audited = AuditedScenario {
             // Of several servers each is a row of its own.
@@ -316,14 +345,14 @@ impl<'a> AuditRuns<'a> {
 
     /// The command that makes a cell again from the scenario's file.
     fn again(&self, cell: &Cell) -> String {
-        let asked = &self.work.scenarios[cell.asked];
+        let asked = &self.plan.scenarios[cell.asked];
         let met = &self.met[cell.subject];
         let plan = cell.plans.as_ref().ok().and_then(|plans| plans.first());
-        let (Some(plan), None) = (plan, self.work.servers) else {
+        let (Some(plan), None) = (plan, &self.plan.key_prefix) else {
             return String::new();
         };
         let name = &met.audited.name;
-        let scenario = match chaos::builtin::find(&plan.name) {
+        let scenario = match crate::builtin::find(&plan.name) {
             Some(builtin) if builtin.path == asked.file => builtin.name,
             _ => asked.file.as_str(),
         };
@@ -338,11 +367,7 @@ impl<'a> AuditRuns<'a> {
 }
 
 /// What is to be run of a scenario with a lock, or why nothing is.
-fn plans(
-    work: &AuditRun<'_>,
-    asked: &AuditScenario,
-    met: &ProbedLock,
-) -> Result<Vec<Plan>, Nothing> {
+fn plans(audit: &AuditPlan, asked: &AuditScenario, met: &ProbedLock) -> Result<Vec<Plan>, Nothing> {
     let has = met.on(asked.scenario.topology.kind)?;
     let lacking = |why: String| (AuditOutcome::NotApplicable, why);
     if let Some(why) = &asked.refused {
@@ -351,13 +376,12 @@ fn plans(
         )));
     }
     let (topology, faults) = (&asked.scenario.topology, &asked.scenario.faults);
-    if let (None, Some(why)) = (work.servers, missing_server(topology, faults)) {
+    if let (None, Some(why)) = (&audit.key_prefix, missing_server(topology, faults)) {
         return Err(lacking(why));
     }
     let fitting = fitted(&asked.scenario, &met.audited.name, has).map_err(lacking)?;
-    let seeds = super::super::scenario_source::seeds(work.seed, work.options.repeat)
-        .filter(|seed| work.has(asked, *seed));
-    Ok(seeds.map(|seed| Plan::new(&fitting, seed)).collect())
+    let seeds = audit.seeds.iter().filter(|seed| audit.has(asked, **seed));
+    Ok(seeds.map(|seed| Plan::new(&fitting, *seed)).collect())
 }
 
 fn twin(asked: &AuditScenario) -> &str {
@@ -372,27 +396,18 @@ fn doubt_of(asked: &AuditScenario, tried: &CellRun) -> OpenQuestion {
     result.map_or(OpenQuestion::None, |result| doubt(&asked.scenario, result))
 }
 
-fn kept(ended: PlanOutcome, keeper: &mut Keeper, terminal: &Terminal) -> FinishedRun {
+fn kept(ended: PlanOutcome, observer: &mut impl AuditObserver) -> FinishedRun {
     let PlanOutcome {
         dir, plan, result, ..
     } = ended;
-    let about = format!(
-        "{} by {} (seed {})",
-        plan.name, plan.lock.subject, plan.seed
-    );
     let result = match result {
         Ok(ScenarioRun {
             mut result,
             partial,
             warnings,
         }) => {
-            for warning in warnings {
-                terminal.detail(&format!("{about}: {warning}"));
-            }
             result.dir = dir.clone();
-            if !result.operations.is_empty() {
-                keeper.run.scenarios.push(result.clone());
-            }
+            observer.ended(&plan, &warnings, Ok(&result));
             match partial {
                 true => Err((AuditOutcome::Unknown, "it was interrupted".to_owned())),
                 false => Ok(result),
@@ -402,7 +417,7 @@ fn kept(ended: PlanOutcome, keeper: &mut Keeper, terminal: &Terminal) -> Finishe
         Err(error) => Err((AuditOutcome::Unknown, error.to_string())),
     };
     if let Err((outcome, why)) = &result {
-        terminal.detail(&format!("{about}: {}: {why}", outcome.word()));
+        observer.ended(&plan, &[], Err(&format!("{}: {why}", outcome.word())));
     }
     FinishedRun {
         seed: plan.seed,

@@ -1,37 +1,41 @@
 //! Learns what a lock has before anything is asked of it: its hello, and what `conform` finds of its driver.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
-use bench::subject::{Subject, SubjectError};
-use chaos::audit::place;
-use chaos::batch::in_processes;
-use chaos::checkers::kinds::is_alone;
-use cluster_config::TopologyKind;
+use bench::subject::{ConnectTo, Subject, SubjectError};
+use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
-use super::super::abilities::ask;
-use crate::exit;
+use super::place;
+use crate::batch::in_processes;
+use crate::checkers::kinds::is_alone;
+use crate::run::RunError;
 
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
+/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows no wish.
+const WATCHDOG: Duration = Duration::from_millis(300);
 
 type Has = Result<Abilities, (AuditOutcome, String)>;
 
-pub(super) struct ProbedLock {
+/// A lock that was asked what it has.
+pub struct ProbedLock {
     /// What the scorecard says of it before any scenario.
-    pub(super) audited: AuditedSubject,
+    pub audited: AuditedSubject,
+    /// The lock, each of its clients a process.
     pub(super) subject: Arc<dyn Subject>,
     /// What it has on servers of each shape, or what that makes of every scenario there: it did not say hello, or has nothing to lock with.
     abilities: Vec<(TopologyKind, Has)>,
     /// The version of the servers that were started for it.
-    pub(super) server: Option<String>,
-    pub(super) met_on: Option<TopologyKind>,
+    pub server: Option<String>,
+    /// The first servers on which it said hello.
+    pub met_on: Option<TopologyKind>,
 }
 
 impl ProbedLock {
@@ -42,23 +46,66 @@ impl ProbedLock {
         has.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the workloads of the short bench are about a lock of this kind.
-    pub(super) fn is_measurable(&self) -> bool {
+    /// Whether the workloads of a short bench are about a lock of this kind.
+    pub fn is_measurable(&self) -> bool {
         let has = self.met_on.and_then(|shape| self.on(shape).ok());
         let first = has.and_then(|has| has.kinds.first());
         first.is_some_and(|kind| is_alone(kind))
     }
 }
 
+/// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the answer while they are there.
+/// Gives the version of our servers too.
+pub async fn ask<T>(
+    subject: &dyn Subject,
+    shape: TopologyKind,
+    target: Option<&str>,
+    log: PathBuf,
+    then: impl AsyncFnOnce(Result<Abilities, SubjectError>, &str) -> T,
+) -> Result<(T, Option<String>), RunError> {
+    let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
+    let work = tempfile::tempdir().map_err(|error| {
+        let place = std::env::temp_dir();
+        RunError::Missing(format!(
+            "cannot make a directory in {}: {error}; set TMPDIR to one that can be written",
+            place.display()
+        ))
+    })?;
+    let mut up = UpOptions::new(work.path());
+    up.in_memory = true;
+    let ours = match target {
+        Some(_) => None,
+        None => Some(
+            Process
+                .up(&Topology::of(shape), &up)
+                .await
+                .map_err(missing)?,
+        ),
+    };
+    let own = ours.as_ref().map(|deployment| deployment.url());
+    let url = own.as_deref().or(target).unwrap_or_default();
+    let to = ConnectTo {
+        log: Some(log),
+        watchdog: Some(WATCHDOG),
+        ..ConnectTo::new(url, "c1", 7, "none")
+    };
+    let done = then(Abilities::of(subject, &to).await, url).await;
+    let version = ours.as_ref().map(|ours| ours.server_version().to_owned());
+    if let Some(deployment) = ours {
+        deployment.down().await.map_err(missing)?;
+    }
+    Ok((done, version))
+}
+
 /// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.
-pub(super) async fn meet(
+pub async fn meet(
     name: &str,
     shapes: &[TopologyKind],
     target: Option<&str>,
     prefix: &str,
     logs: &Path,
-) -> anyhow::Result<ProbedLock> {
-    let found = bench::subjects::find(name).map_err(exit::usage)?;
+) -> Result<ProbedLock, RunError> {
+    let found = bench::subjects::find(name).map_err(|why| RunError::Input(why.to_string()))?;
     let program = found.program().map(<[String]>::to_vec);
     let assumed = Abilities::assumed(found.kinds());
     let subject = in_processes(found)?;
@@ -72,7 +119,7 @@ pub(super) async fn meet(
         met_on: None,
         server: None,
     };
-    std::fs::create_dir_all(logs)?;
+    std::fs::create_dir_all(logs).map_err(|error| RunError::io("create", logs, &error))?;
     for shape in shapes.iter().copied() {
         let last = met.abilities.last().map(|(_, has)| has.clone());
         let has = match last {

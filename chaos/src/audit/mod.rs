@@ -1,6 +1,15 @@
 //! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or unknown.
 //!
-//! Pure: a scenario and what a lock says of itself go in, and so do results; who runs them is elsewhere.
+//! Pure, but for `probe` and `runs`: a scenario and what a lock says of itself go in, and so do results.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | this one | which scenarios fit a lock, and what a result says of it |
+//! | [`probe`] | what a lock has, before anything is asked of it |
+//! | [`runs`] | each lock on each scenario that fits, a sound lock beside each suspicion |
+
+pub mod probe;
+pub mod runs;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
