@@ -466,6 +466,18 @@ impl Patterns {
         };
         for one in seen {
             let pattern = &self.all[one.pattern];
+            let of_same = |other: &&mut (FindingKind, WatchFinding)| {
+                other.0 == one.kind
+                    && other.1.pattern == pattern.name
+                    && other.1.certainty == one.certainty
+            };
+            if one.is_pending && !pattern.is_stable() {
+                continue;
+            }
+            if let Some((_, known)) = findings.iter_mut().find(of_same) {
+                known.count += one.count;
+                continue;
+            }
             if pattern.is_lock() {
                 let whole = WatchFinding {
                     lock: one.lock,

@@ -13,9 +13,9 @@ use super::patterns::{Patterns, pattern_of};
 use super::recipes::{self, Recipe, ScriptRole};
 use super::units::{Assembler, Unit, hash};
 
-/// A server's clock for leases has whole milliseconds, and a line's stamp is a moment off: an attempt this close to the end of a lease may
-/// have come before it or after it.
-const END_DOUBT_US: u64 = 3_000;
+/// A server ends a lease at a whole millisecond, and stamps a line when its command is over: an attempt this close to the end of a lease may have
+/// come before it or after it.
+const END_DOUBT_US: u64 = 2_000;
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
 /// Lines of a history that are kept.
@@ -26,6 +26,9 @@ const LINES_MAX: usize = 8;
 const REMEMBERED_MAX: usize = 64;
 /// As many releases by the connection that took the lock, and none by another, and connections tell holders apart.
 pub(super) const STABLE_RELEASES: u64 = 5;
+
+/// How a hold ended of which it is known at the end of the watch only whether connections tell holders apart.
+const AS_CONNECTIONS_TELL: &str = "another deleted its key, as connections tell";
 
 /// How traffic is watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -154,6 +157,8 @@ pub(super) struct SeenFinding {
     pub(super) worst_us: u64,
     pub(super) lines: Vec<String>,
     pub(super) picture: Option<TimelineData>,
+    /// It holds only if connections turn out to tell holders apart.
+    pub(super) is_pending: bool,
 }
 
 /// Follows locks through the commands of one or several servers.
@@ -599,8 +604,15 @@ impl WatchStep<'_> {
     }
 
     fn found(&mut self, lock: &LockState, kind: FindingKind, certainty: Certainty, worst_us: u64) {
+        let is_pending = kind == FindingKind::Overlap
+            && lock
+                .broken_promise
+                .is_some_and(|(_, how)| how == AS_CONNECTIONS_TELL);
         let same = |one: &&mut SeenFinding| {
-            one.kind == kind && one.pattern == lock.pattern && one.certainty == certainty
+            one.is_pending == is_pending
+                && one.kind == kind
+                && one.pattern == lock.pattern
+                && one.certainty == certainty
         };
         match self.findings.iter_mut().find(same) {
             Some(finding) => {
@@ -616,6 +628,7 @@ impl WatchStep<'_> {
                 worst_us,
                 lines: lock.lines.iter().cloned().collect(),
                 picture: self.picture(lock, kind),
+                is_pending,
             }),
         }
     }
@@ -1004,6 +1017,9 @@ impl WatchStep<'_> {
                 self.note(lock, format!("two holders: granted {end}; {how}"));
                 let length_us = before.until_us.map_or(0, |end_us| end_us - attempt.time_us);
                 self.found(lock, FindingKind::Overlap, Certainty::Violated, length_us);
+                if how == AS_CONNECTIONS_TELL {
+                    lock.lines.pop_back();
+                }
             }
         }
     }
@@ -1377,6 +1393,7 @@ impl WatchStep<'_> {
                 lock.lapsed.remove(place);
                 self.released(lock, 0, change);
                 lock.lapsed.push_back(hold);
+                lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
             }
             None => {
                 pattern.count_release_client(same_client);

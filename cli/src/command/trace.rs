@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use cluster_config::{MonitorLine, Role, resolve_host};
 use lock_core::{
     Acquire, Client, ClientOptions, Kind, Lease, LockError, Wait,
     diagnostics::{Traced, Tracer},
 };
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::args::{TargetConsent, kind_of, unconnected};
 use crate::cancel::Cancel;
@@ -43,6 +45,53 @@ pub(crate) struct Options {
     /// Leave out the commands inside scripts: no MONITOR, which costs a busy server much of its time
     #[arg(long)]
     no_inner: bool,
+}
+
+/// Listens to what the masters run until it is dropped.
+#[derive(Default)]
+struct Monitor {
+    tasks: Vec<JoinHandle<()>>,
+    /// The servers that do not let this user listen, or could not be reached, and why.
+    refused: Vec<(String, String)>,
+}
+
+impl Monitor {
+    async fn begin(servers: &mut Servers, calls: &Calls) -> Self {
+        let mut monitor = Monitor::default();
+        let found = match servers.ask().await {
+            Ok(found) => found.clone(),
+            Err(why) => {
+                let node = results::secrets::redact(servers.url());
+                monitor.refused.push((node, format!("{why:#}")));
+                return monitor;
+            }
+        };
+        let all = found.data_servers().into_iter();
+        for (address, _) in all.filter(|(_, role)| *role == Role::Master) {
+            let node = address.to_string();
+            match found.monitor(address).await {
+                Err(why) => monitor.refused.push((node, why)),
+                Ok(mut stream) => {
+                    let calls = calls.clone();
+                    monitor.tasks.push(tokio::spawn(async move {
+                        let mut line = Vec::new();
+                        while stream.next(&mut line).await.unwrap_or(false) {
+                            if let Some(line) = MonitorLine::parse(&line) {
+                                calls.line(&node, &line);
+                            }
+                        }
+                    }));
+                }
+            }
+        }
+        monitor
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
 }
 
 struct TracedEvent {
@@ -119,7 +168,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let waiter = connect("waiter").await.map_err(unconnected)?;
         let monitor = match options.no_inner {
             true => None,
-            false => Some(holder.monitor(calls.listener()).await),
+            false => Some(Monitor::begin(&mut servers, &calls).await),
         };
         anyhow::Ok((holder, waiter, monitor))
     };
@@ -150,13 +199,20 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let inner = match &monitor {
         None => vec![None; said.len()],
         Some(monitor) => {
-            for (node, why) in monitor.refused() {
+            for (node, why) in &monitor.refused {
                 terminal.note(&format!(
                     "the commands inside scripts are not shown: MONITOR at {node}: {why}"
                 ));
             }
-            let events: Vec<_> = said.iter().map(|said| &said.event).collect();
-            calls.of(&events, monitor.refused()).await
+            // MONITOR is listened to by address.
+            let mut events: Vec<Traced> = said.iter().map(|said| said.event.clone()).collect();
+            for event in &mut events {
+                if let Ok(address) = resolve_host(&event.node).await {
+                    event.node = address.to_string();
+                }
+            }
+            let events: Vec<&Traced> = events.iter().collect();
+            calls.of(&events, &monitor.refused).await
         }
     };
     let all = || said.iter().zip(&inner);

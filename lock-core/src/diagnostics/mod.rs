@@ -1,4 +1,4 @@
-//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what the servers run ([`Monitor`]), what is
+//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what is
 //! dangerous about their settings ([`ServerReport`], [`Concern`]), and a handshake for a connection beside the client's
 //! ([`TlsHandshake`]).
 //!
@@ -27,7 +27,6 @@
 pub(crate) mod concern;
 pub(crate) mod trace;
 
-use std::sync::Arc;
 use std::{fmt, io};
 
 use futures_util::future::join_all;
@@ -35,12 +34,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 pub use self::concern::{Concern, ConcernKind, ServerReport, Severity};
-pub use self::trace::{Monitor, Monitored, Traced, Tracer};
+pub use self::trace::{Traced, Tracer};
 
 use crate::Target;
 use crate::client::Client;
 use crate::clock::Instant;
-use crate::topology::{Secure, monitor, survey};
+use crate::topology::{Secure, survey};
 
 impl Client {
     /// Asks every master that is known now about itself, and those that do not answer within the connect timeout stand in
@@ -52,29 +51,6 @@ impl Client {
             .flat_map(|route| route.masters())
             .collect();
         join_all(masters.iter().map(|node| survey::ask_any(node, deadline))).await
-    }
-
-    /// Reports everything that the present masters run, for any client, until the answer is dropped: MONITOR, on a connection of its own to
-    /// each. For looking at what scripts do; a busy server spends much of its time on it.
-    pub async fn monitor(&self, tell: impl Fn(Monitored) + Send + Sync + 'static) -> Monitor {
-        let tell: monitor::Tell = Arc::new(tell);
-        let masters = self
-            .shared()
-            .routes
-            .iter()
-            .flat_map(|route| route.masters());
-        let asked = masters.map(|node| {
-            let tell = Arc::clone(&tell);
-            async move { (node.label.to_string(), monitor::listen(&node, tell).await) }
-        });
-        let (mut tasks, mut refused) = (Vec::new(), Vec::new());
-        for (node, listening) in join_all(asked).await {
-            match listening {
-                Ok(task) => tasks.push(task),
-                Err(error) => refused.push((node, error.message)),
-            }
-        }
-        Monitor::new(tasks, refused)
     }
 }
 

@@ -5,8 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::AbortHandle;
-
 use crate::clock;
 
 /// Something that was said: a command with its reply, or a message that came by itself.
@@ -29,43 +27,6 @@ pub struct Traced {
     pub reply: Option<String>,
     /// From sending to the reply.
     pub took: Duration,
-}
-
-/// A command that a server has run, as its MONITOR shows it. Who sent it, MONITOR says only of those of scripts: nobody.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Monitored {
-    /// The server.
-    pub node: String,
-    /// A script called it; the script is the last command before it that was none of a script's.
-    pub by_script: bool,
-    /// The command and its arguments.
-    pub words: Vec<String>,
-}
-
-/// Listens to what the servers run until it is dropped; see [`Client::monitor`](crate::Client::monitor).
-#[derive(Debug)]
-#[must_use = "it listens until it is dropped"]
-pub struct Monitor {
-    tasks: Vec<AbortHandle>,
-    refused: Vec<(String, String)>,
-}
-
-impl Monitor {
-    pub(crate) fn new(tasks: Vec<AbortHandle>, refused: Vec<(String, String)>) -> Self {
-        Monitor { tasks, refused }
-    }
-
-    /// The servers that do not let this user listen, or could not be reached, and why.
-    pub fn refused(&self) -> &[(String, String)] {
-        &self.refused
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 /// A function that gets each event. It runs in the middle of the client's work: it must be quick and must not block.

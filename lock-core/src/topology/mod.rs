@@ -5,7 +5,6 @@ mod conn;
 mod dial;
 mod drive;
 mod flight;
-pub(crate) mod monitor;
 mod node;
 mod pubsub;
 mod refusal;

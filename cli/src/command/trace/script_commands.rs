@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lock_core::diagnostics::{Monitored, Traced};
+use cluster_config::MonitorLine;
+use lock_core::diagnostics::Traced;
 
 /// Longest wait for what MONITOR has still to show at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,23 +24,24 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What MONITOR's lines go to. A server does nothing else while a script runs, so a script's calls follow it directly.
-    pub(super) fn listener(&self) -> impl Fn(Monitored) + Send + Sync + 'static {
-        let calls = self.clone();
-        move |seen| {
-            let mut runs = calls.runs();
-            if seen.by_script {
-                let last = runs.iter_mut().rfind(|run| run.node == seen.node);
-                if let Some(run) = last {
-                    run.calls.push(seen.words.join(" "));
-                }
-            } else if seen.words[0].eq_ignore_ascii_case("EVALSHA") {
-                runs.push(Run {
-                    node: seen.node,
-                    words: seen.words.into_iter().skip(3).collect(),
-                    calls: Vec::new(),
-                });
+    /// Takes a line of a server's MONITOR. A server does nothing else while a script runs, so a script's calls follow it directly.
+    pub(super) fn line(&self, node: &str, line: &MonitorLine<'_>) {
+        let words = line
+            .words
+            .iter()
+            .map(|word| String::from_utf8_lossy(word).into_owned());
+        let mut runs = self.runs();
+        if line.is_by_script() {
+            let last = runs.iter_mut().rfind(|run| run.node == node);
+            if let Some(run) = last {
+                run.calls.push(words.collect::<Vec<_>>().join(" "));
             }
+        } else if line.words[0].eq_ignore_ascii_case(b"EVALSHA") {
+            runs.push(Run {
+                node: node.to_owned(),
+                words: words.skip(3).collect(),
+                calls: Vec::new(),
+            });
         }
     }
 
