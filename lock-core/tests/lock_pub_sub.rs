@@ -321,14 +321,17 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
             let latch = latch.clone();
             async move { latch.wait().await }
         });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let until = std::time::Instant::now() + PATIENCE;
+        let refused = |found: String| found.contains("SUBSCRIBE redisson_");
+        while !says(&client.concerns()).is_some_and(refused) {
+            assert!(std::time::Instant::now() < until, "latch, {deafness:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         server.ok(&["DEL", "latch"]);
         let open = tokio::time::timeout(PATIENCE, waits).await;
         open.expect("it looks")
             .expect("no panic")
             .expect("answered");
-        let found = says(&client.concerns()).expect("said");
-        assert!(found.contains("SUBSCRIBE redisson_"), "{found}");
         let surveyed = client.survey().await;
         let surveyed = surveyed[0].concerns(Durability::None);
         assert!(says(&surveyed).is_some(), "{deafness:?}");
