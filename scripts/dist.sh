@@ -20,6 +20,8 @@ program=$target_dir/dist/locklab
 rm -rf "$dir"
 mkdir -p "$dir/$name/completions" "$dir/$name/man"
 cp "$program" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dir/$name/"
+# A linker may leave the names of symbols, which the profile asks it not to.
+! command -v strip >/dev/null 2>&1 || strip --strip-all "$dir/$name/locklab"
 "$cargo" run --locked --quiet -p xtask -- notices --filter-platform "$host" --features "cli/$features" >"$dir/$name/LICENSES-OF-DEPENDENCIES"
 "$program" completions bash >"$dir/$name/completions/locklab.bash"
 "$program" completions fish >"$dir/$name/completions/locklab.fish"
