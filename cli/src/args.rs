@@ -121,6 +121,9 @@ pub(crate) enum Command {
     Bench(command::bench::Options),
     /// Write a driver of 60 to 100 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
+    /// Say how many double grants a year, and how many minutes without a grant, each way to set up Redis is to expect
+    #[command(hide = true)]
+    Risk(command::risk::Options),
     /// Write what keeps a lock judged: `locklab.toml`, a scenario, a budget, and a workflow that runs them
     #[command(hide = true)]
     Init(command::init::Options),

@@ -1,0 +1,517 @@
+//! How often a configuration grants a lock twice in a year, and for how long it grants nothing: closed forms, each with its derivation, over the
+//! rates of a service. `docs/src/risk.md` has the same derivations with their assumptions.
+//!
+//! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and whoever asks next
+//! is granted what was forgotten D + W after the crash: the outage, then the wait for a caller. A lease of ℓ that ends by then breaks no contract.
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// A year in seconds.
+const YEAR_S: f64 = 365.25 * 86_400.0;
+
+/// How long Redis leaves what `appendfsync everysec` has not written to the disk.
+const EVERYSEC_S: f64 = 1.0;
+
+/// Independent masters, and how many of them are a majority.
+const MASTERS: u32 = 5;
+const MAJORITY: u32 = 3;
+
+/// So many draws of uncertain inputs.
+const DRAWS: usize = 4_000;
+
+/// What is known of a service. Times are in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct ServiceRates {
+    /// Crashes a year, of the master (of each one, where there are several).
+    pub failovers_per_year: f64,
+    /// From a crash to the first grant after it.
+    pub outage_s: f64,
+    /// By how much the replica that is promoted is behind.
+    pub lag_s: f64,
+    /// Grants a second on the part of the servers that fails.
+    pub grants_per_s: f64,
+    /// The mean time of a hold.
+    pub hold_s: f64,
+    /// The lease of a grant.
+    pub lease_s: f64,
+    /// From the first possible grant after a crash to the next caller of the same lock.
+    pub next_caller_s: f64,
+    /// The share of the crashes that take the machine along, and what its disk had not yet.
+    pub machine_share: f64,
+    /// Replicas of each master.
+    pub replicas: f64,
+    /// Partitions a year that leave the master with some of its clients.
+    pub partitions_per_year: f64,
+    /// How long they last.
+    pub partition_s: f64,
+    /// The share of the grants that are asked for on the master's side of a partition.
+    pub cut_off_share: f64,
+    /// `min-replicas-max-lag`: how long a master that is cut off goes on with `min-replicas-to-write 1`.
+    pub max_lag_s: f64,
+    /// A message there and back.
+    pub rtt_s: f64,
+    /// A write to the disk.
+    pub fsync_s: f64,
+    /// 1 where a hold's lease is renewed, else 0.
+    pub renewed: f64,
+}
+
+/// A field of [`ServiceRates`] that a user gives, by the flag's name.
+pub type RateField = (&'static str, fn(&mut ServiceRates) -> &mut f64);
+
+/// The inputs by which a configuration's figure may be moved.
+pub const RATE_FIELDS: [RateField; 13] = [
+    ("failovers", |rates| &mut rates.failovers_per_year),
+    ("outage", |rates| &mut rates.outage_s),
+    ("lag", |rates| &mut rates.lag_s),
+    ("grants", |rates| &mut rates.grants_per_s),
+    ("hold", |rates| &mut rates.hold_s),
+    ("lease", |rates| &mut rates.lease_s),
+    ("next-caller", |rates| &mut rates.next_caller_s),
+    ("machine-share", |rates| &mut rates.machine_share),
+    ("partitions", |rates| &mut rates.partitions_per_year),
+    ("partition-lasts", |rates| &mut rates.partition_s),
+    ("cut-off-share", |rates| &mut rates.cut_off_share),
+    ("max-lag", |rates| &mut rates.max_lag_s),
+    ("rtt", |rates| &mut rates.rtt_s),
+];
+
+impl ServiceRates {
+    /// The share of the holds that are alive and last until the first grant after a crash; 0 where no lease lasts so long.
+    fn outlasting(&self) -> f64 {
+        let until_s = self.outage_s + self.next_caller_s;
+        match until_s < self.lease_s {
+            true => (-until_s / self.hold_s).exp(),
+            false => 0.0,
+        }
+    }
+
+    /// Double grants of one crash that forgets what was granted in its last `window_s`: G·h·(1 − e^(−L/h))·e^(−(D+W)/h). A grant of age a is alive with
+    /// e^(−a/h), and outlasts the outage with e^(−(D+W)/h); the integral over the ages is h·(1 − e^(−L/h)).
+    fn forgotten(&self, window_s: f64) -> f64 {
+        let alive = self.hold_s * (1.0 - (-window_s / self.hold_s).exp());
+        self.grants_per_s * alive * self.outlasting()
+    }
+
+    /// The same of a crash that forgets everything: G·h holds are alive. Without renewal an old one's lease ends sooner, which leaves those of age < ℓ − (D+W).
+    fn all_forgotten(&self) -> f64 {
+        let until_s = self.outage_s + self.next_caller_s;
+        let lasts = match self.renewed > 0.0 {
+            true => 1.0,
+            false => 1.0 - (-(self.lease_s - until_s).max(0.0) / self.hold_s).exp(),
+        };
+        self.grants_per_s * self.hold_s * self.outlasting() * lasts
+    }
+
+    /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of [`ServiceRates::forgotten`] over it.
+    fn unwritten(&self) -> f64 {
+        let (h, most) = (self.hold_s, EVERYSEC_S);
+        let alive = h * (1.0 - h / most * (1.0 - (-most / h).exp()));
+        self.grants_per_s * alive * self.outlasting()
+    }
+
+    /// Double grants of one partition: from the promotion on until the partition's end, or until the master gives up, each grant of the smaller side
+    /// is taken to meet one of the other side. An upper bound: it is less where the sides ask for different locks.
+    fn split(&self, gives_up_s: f64) -> f64 {
+        let both_s = (self.partition_s.min(gives_up_s) - self.outage_s).max(0.0);
+        let smaller = self.cut_off_share.min(1.0 - self.cut_off_share);
+        self.grants_per_s * smaller * both_s
+    }
+
+    /// Double grants a second of holds with `votes` votes of independent masters that forget when they restart: another client has a majority once
+    /// `votes − (N − majority)` of them restarted within the hold. For an exponential hold E[(λH)^k] is k!·(λh)^k, and C(votes, k) sets of masters can do it.
+    fn forgotten_votes(&self, votes: u32) -> f64 {
+        let needed = votes - (MASTERS - MAJORITY);
+        let within = self.failovers_per_year / YEAR_S * self.hold_s.min(self.lease_s);
+        let orders: f64 = (1..=needed).map(f64::from).product();
+        (choose(votes, needed) * orders * within.powi(needed.cast_signed())).min(1.0)
+    }
+
+    /// The share of the time in which so many of the masters are down.
+    fn down_share(&self, down: u32) -> f64 {
+        let share = (self.failovers_per_year * self.outage_s / YEAR_S).min(1.0);
+        choose(MASTERS, down)
+            * share.powi(down.cast_signed())
+            * (1.0 - share).powi((MASTERS - down).cast_signed())
+    }
+
+    fn masters_that_forget(&self) -> f64 {
+        let risky = (0..=MASTERS - MAJORITY)
+            .map(|down| self.down_share(down) * self.forgotten_votes(MASTERS - down));
+        self.grants_per_s * YEAR_S * risky.sum::<f64>()
+    }
+
+    fn majority_down_minutes(&self) -> f64 {
+        let down = (MAJORITY..=MASTERS).map(|down| self.down_share(down));
+        down.sum::<f64>() * YEAR_S / 60.0
+    }
+
+    fn outage_minutes(&self) -> f64 {
+        self.failovers_per_year * self.outage_s / 60.0
+    }
+
+    fn partition_minutes(&self) -> f64 {
+        // The smaller side is without a master that answers; the other waits for its promotion.
+        self.partitions_per_year * self.outage_s / 60.0
+    }
+}
+
+fn choose(of: u32, some: u32) -> f64 {
+    (1..=some)
+        .map(|k| f64::from(of + 1 - k) / f64::from(k))
+        .product()
+}
+
+/// A way to set up Redis, and what it costs and loses a year.
+#[derive(Debug)]
+pub struct RiskModel {
+    /// The name, in the documentation's words.
+    pub name: &'static str,
+    /// Commands that a cycle of acquire and release sends.
+    pub commands_per_grant: f64,
+    double_grants: fn(&ServiceRates) -> f64,
+    unavailable_minutes: fn(&ServiceRates) -> f64,
+    grant_s: fn(&ServiceRates) -> f64,
+}
+
+/// The configurations that are compared, as the documentation names them.
+pub static RISK_MODELS: [RiskModel; 9] = [
+    RiskModel {
+        name: "single, no persistence",
+        commands_per_grant: 2.0,
+        double_grants: |r| r.failovers_per_year * r.all_forgotten(),
+        unavailable_minutes: ServiceRates::outage_minutes,
+        grant_s: |r| r.rtt_s,
+    },
+    RiskModel {
+        // A process that dies leaves what it wrote to the kernel, which writes it all the same.
+        name: "single, appendfsync everysec",
+        commands_per_grant: 2.0,
+        double_grants: |r| r.failovers_per_year * r.machine_share * r.unwritten(),
+        unavailable_minutes: ServiceRates::outage_minutes,
+        grant_s: |r| r.rtt_s,
+    },
+    RiskModel {
+        name: "single, appendfsync always",
+        commands_per_grant: 2.0,
+        double_grants: |_| 0.0,
+        unavailable_minutes: ServiceRates::outage_minutes,
+        grant_s: |r| r.rtt_s + r.fsync_s,
+    },
+    RiskModel {
+        name: "sentinel, asynchronous",
+        commands_per_grant: 2.0,
+        double_grants: |r| {
+            r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(f64::MAX)
+        },
+        unavailable_minutes: |r| r.outage_minutes() + r.partition_minutes(),
+        grant_s: |r| r.rtt_s,
+    },
+    RiskModel {
+        name: "sentinel, min-replicas-to-write 1",
+        commands_per_grant: 2.0,
+        double_grants: |r| {
+            r.failovers_per_year * r.forgotten(r.lag_s)
+                + r.partitions_per_year * r.split(r.max_lag_s)
+        },
+        unavailable_minutes: |r| r.outage_minutes() + r.partition_minutes(),
+        grant_s: |r| r.rtt_s,
+    },
+    RiskModel {
+        // Lost where none that acknowledged is promoted: of R replicas, were the choice blind, in (R − 1)/R. Sentinels prefer the one that is furthest.
+        name: "sentinel, wait:1",
+        commands_per_grant: 3.0,
+        double_grants: |r| {
+            let other = (r.replicas - 1.0).max(0.0) / r.replicas.max(1.0);
+            r.failovers_per_year * other * r.forgotten(r.lag_s)
+        },
+        unavailable_minutes: |r| r.outage_minutes() + r.partition_minutes(),
+        grant_s: |r| 2.0 * r.rtt_s,
+    },
+    RiskModel {
+        // A replica that is away keeps it from granting, too.
+        name: "sentinel, wait:all",
+        commands_per_grant: 3.0,
+        double_grants: |_| 0.0,
+        unavailable_minutes: |r| {
+            (1.0 + r.replicas) * r.outage_minutes() + r.partitions_per_year * r.partition_s / 60.0
+        },
+        grant_s: |r| 2.0 * r.rtt_s,
+    },
+    RiskModel {
+        name: "masters (5), no persistence",
+        commands_per_grant: 10.0,
+        double_grants: ServiceRates::masters_that_forget,
+        unavailable_minutes: ServiceRates::majority_down_minutes,
+        grant_s: |r| r.rtt_s,
+    },
+    RiskModel {
+        // A restart later than any lease forgets nothing that matters, which comes to the same.
+        name: "masters (5), appendfsync always",
+        commands_per_grant: 10.0,
+        double_grants: |_| 0.0,
+        unavailable_minutes: ServiceRates::majority_down_minutes,
+        grant_s: |r| r.rtt_s + r.fsync_s,
+    },
+];
+
+/// A figure with the interval that holds 95 of 100 draws of its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct RiskEstimate {
+    /// At the middle of every input.
+    pub estimate: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What the model says of a configuration.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ConfigurationRisk {
+    /// Its name.
+    pub name: &'static str,
+    /// Grants a year of a lock that somebody holds.
+    pub double_grants_per_year: RiskEstimate,
+    /// Minutes a year in which nothing is granted.
+    pub unavailable_minutes_per_year: RiskEstimate,
+    /// Commands of a cycle.
+    pub commands_per_grant: f64,
+    /// The median time of a grant in milliseconds, without load.
+    pub grant_p50_ms: f64,
+    /// The input that moves the double grants most; `None` where none does.
+    pub matters_most: Option<&'static str>,
+}
+
+/// Each configuration for a service that is known to lie between `low` and `high`, field by field; where these are the same, it is known exactly.
+/// The seed draws the uncertain inputs, evenly on a logarithmic scale.
+pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<ConfigurationRisk> {
+    let between = |share: &mut dyn FnMut() -> f64| {
+        let mut rates = *low;
+        for (_, field) in &RATE_FIELDS {
+            let (from, to) = (*field(&mut low.clone()), *field(&mut high.clone()));
+            *field(&mut rates) = match from > 0.0 {
+                true => from * (to / from).powf(share()),
+                false => from + (to - from) * share(),
+            };
+        }
+        rates
+    };
+    let middle = between(&mut || 0.5);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let draws: Vec<ServiceRates> = (0..DRAWS).map(|_| between(&mut || rng.random())).collect();
+    let estimate = |figure: fn(&ServiceRates) -> f64| {
+        let mut drawn: Vec<f64> = draws.iter().map(figure).collect();
+        drawn.sort_by(f64::total_cmp);
+        RiskEstimate {
+            estimate: figure(&middle),
+            low: drawn[DRAWS / 40],
+            high: drawn[DRAWS - 1 - DRAWS / 40],
+        }
+    };
+    let each = RISK_MODELS.iter().map(|model| ConfigurationRisk {
+        name: model.name,
+        double_grants_per_year: estimate(model.double_grants),
+        unavailable_minutes_per_year: estimate(model.unavailable_minutes),
+        commands_per_grant: model.commands_per_grant,
+        grant_p50_ms: (model.grant_s)(&middle) * 1_000.0,
+        matters_most: matters_most(model, low, high, &middle),
+    });
+    each.collect()
+}
+
+/// The input across whose range the double grants differ most; where none has a range, across half and twice its value.
+fn matters_most(
+    model: &RiskModel,
+    low: &ServiceRates,
+    high: &ServiceRates,
+    middle: &ServiceRates,
+) -> Option<&'static str> {
+    let at = |field: fn(&mut ServiceRates) -> &mut f64, value: f64| {
+        let mut rates = *middle;
+        *field(&mut rates) = value;
+        (model.double_grants)(&rates)
+    };
+    let known = low == high;
+    let moved = RATE_FIELDS.iter().map(|&(name, field)| {
+        let (from, to) = match known {
+            true => {
+                let value = *field(&mut middle.clone());
+                (value / 2.0, value * 2.0)
+            }
+            false => (*field(&mut low.clone()), *field(&mut high.clone())),
+        };
+        ((at(field, to) - at(field, from)).abs(), name)
+    });
+    // Of inputs that move it alike, as those by which it is multiplied, the first.
+    let moved: Vec<(f64, &str)> = moved.collect();
+    let rounded = |moved: f64| moved as f32;
+    let most = moved
+        .into_iter()
+        .rev()
+        .max_by(|a, b| rounded(a.0).total_cmp(&rounded(b.0)))?;
+    (most.0 > 0.0).then_some(most.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> ServiceRates {
+        ServiceRates {
+            failovers_per_year: 4.0,
+            outage_s: 2.2,
+            lag_s: 0.02,
+            grants_per_s: 50.0,
+            hold_s: 5.0,
+            lease_s: 30.0,
+            next_caller_s: 0.0,
+            machine_share: 1.0,
+            replicas: 2.0,
+            partitions_per_year: 0.0,
+            partition_s: 60.0,
+            cut_off_share: 0.5,
+            max_lag_s: 10.0,
+            rtt_s: 0.0005,
+            fsync_s: 0.001,
+            renewed: 0.0,
+        }
+    }
+
+    fn doubles(name: &str, rates: &ServiceRates) -> f64 {
+        let found = assess(rates, rates, 1);
+        let found = found.into_iter().find(|one| one.name == name);
+        found
+            .expect("a configuration")
+            .double_grants_per_year
+            .estimate
+    }
+
+    #[test]
+    fn the_hold_against_the_outage_decides() {
+        let long = doubles("sentinel, asynchronous", &service());
+        assert!((2.5..2.7).contains(&long), "{long}");
+        let short = ServiceRates {
+            hold_s: 0.2,
+            ..service()
+        };
+        assert!(doubles("sentinel, asynchronous", &short) < 0.001);
+        let most = assess(&service(), &service(), 1);
+        assert_eq!(most[3].matters_most, Some("failovers"));
+    }
+
+    #[test]
+    fn an_outage_as_long_as_the_lease_breaks_no_contract() {
+        let late = ServiceRates {
+            outage_s: 30.0,
+            ..service()
+        };
+        for name in ["single, no persistence", "sentinel, asynchronous"] {
+            assert_eq!(doubles(name, &late), 0.0);
+        }
+        let parted = ServiceRates {
+            partitions_per_year: 1.0,
+            ..late
+        };
+        assert!(doubles("sentinel, asynchronous", &parted) > 0.0);
+    }
+
+    #[test]
+    fn two_of_five_masters_down_is_by_far_the_riskier_time_for_a_grant() {
+        let rates = service();
+        assert!(rates.forgotten_votes(3) / rates.forgotten_votes(5) > 1e9);
+    }
+
+    /// Crashes drawn one by one: grants at random moments before it, holds of random lengths, counted where the lease and the hold outlast the outage.
+    fn drawn(rates: &ServiceRates, window_s: impl Fn(&mut ChaCha8Rng) -> f64) -> (f64, f64) {
+        const CRASHES: u32 = 40_000;
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let exponential =
+            |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
+        let mut count = 0_u32;
+        for _ in 0..CRASHES {
+            let window = window_s(&mut rng).min(20.0 * rates.hold_s);
+            let mut age = exponential(1.0 / rates.grants_per_s, &mut rng);
+            while age < window {
+                let hold = exponential(rates.hold_s, &mut rng);
+                let lease_left = match rates.renewed > 0.0 || window < 1.5 {
+                    true => rates.lease_s,
+                    false => rates.lease_s - age,
+                };
+                if (hold - age).min(lease_left) > rates.outage_s + rates.next_caller_s {
+                    count += 1;
+                }
+                age += exponential(1.0 / rates.grants_per_s, &mut rng);
+            }
+        }
+        let mean = f64::from(count) / f64::from(CRASHES);
+        // Four standard errors of a count, which is enough for what the drawn crashes are asked.
+        (
+            mean,
+            4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES),
+        )
+    }
+
+    #[test]
+    fn drawn_crashes_are_counted_as_the_closed_forms_say() {
+        let grants = |grants_per_s| ServiceRates {
+            grants_per_s,
+            ..service()
+        };
+        let short = ServiceRates {
+            hold_s: 0.5,
+            outage_s: 0.4,
+            next_caller_s: 0.1,
+            ..grants(10.0)
+        };
+        for rates in [grants(2.0), grants(50.0), short] {
+            let (mean, error) = drawn(&rates, |_| rates.lag_s);
+            let closed = rates.forgotten(rates.lag_s);
+            assert!(
+                (mean - closed).abs() < error,
+                "lag: {mean} {closed} {error}"
+            );
+            let (mean, error) = drawn(&rates, |rng| rng.random());
+            let closed = rates.unwritten();
+            assert!(
+                (mean - closed).abs() < error,
+                "disk: {mean} {closed} {error}"
+            );
+        }
+        for rates in [
+            grants(0.2),
+            ServiceRates {
+                renewed: 1.0,
+                ..grants(0.2)
+            },
+            ServiceRates {
+                lease_s: 6.0,
+                ..grants(0.2)
+            },
+        ] {
+            let (mean, error) = drawn(&rates, |_| f64::MAX);
+            let closed = rates.all_forgotten();
+            assert!(
+                (mean - closed).abs() < error,
+                "all: {mean} {closed} {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_is_as_wide_as_what_is_not_known() {
+        let high = ServiceRates {
+            outage_s: 8.0,
+            ..service()
+        };
+        let found = assess(&service(), &high, 1);
+        let asynchronous = found[3].double_grants_per_year;
+        assert!(
+            asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high
+        );
+        assert_eq!(found[3].matters_most, Some("outage"));
+        let known = assess(&service(), &service(), 1)[3].double_grants_per_year;
+        assert_eq!((known.low, known.high), (known.estimate, known.estimate));
+    }
+}
