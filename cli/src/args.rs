@@ -228,7 +228,9 @@ pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
     ("Look again", &["replay", "check", "gate", "merge", "list"]),
     (
         "Look closer",
-        &["init", "watch", "conform", "trace", "simulate", "soak"],
+        &[
+            "init", "risk", "watch", "conform", "trace", "simulate", "soak",
+        ],
     ),
     ("Servers", &["up", "ps", "down", "proxy", "kube"]),
     ("For programs", &["driver", "clock", "completions", "man"]),

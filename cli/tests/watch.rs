@@ -170,6 +170,13 @@ fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
             "2ms..8ms",
             "release-without-owner-check",
         ),
+        // Holds outlive their lease, and a late DEL frees the next holder's key.
+        (
+            "broken:release-without-owner-check",
+            "100ms",
+            "20ms..200ms",
+            "overlap",
+        ),
         (
             "broken:get-compare-del",
             "3s",

@@ -94,9 +94,10 @@ fn unescaped(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
                     b'a' => 7,
                     b'b' => 8,
                     b'x' => {
-                        let digits = std::str::from_utf8(text.get(at + 1..at + 3)?).ok()?;
+                        let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+                        let byte = digit(at + 1)? * 16 + digit(at + 2)?;
                         at += 2;
-                        u8::from_str_radix(digits, 16).ok()?
+                        u8::try_from(byte).ok()?
                     }
                     other => *other,
                 });

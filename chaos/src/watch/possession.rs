@@ -144,6 +144,16 @@ struct LockState {
     lines: VecDeque<String>,
 }
 
+impl LockState {
+    /// Keeps a hold whose holder may come back for it.
+    fn remember_lapsed(&mut self, hold: ServerHold) {
+        if self.lapsed.len() == REMEMBERED_MAX {
+            self.lapsed.pop_front();
+        }
+        self.lapsed.push_back(hold);
+    }
+}
+
 type Locks = HashMap<Box<[u8]>, LockState>;
 
 /// A finding that was made as it happened.
@@ -729,10 +739,7 @@ impl WatchStep<'_> {
             pattern.expired += 1;
             pattern.held(until_us - hold.attempt.time_us, None);
         }
-        if lock.lapsed.len() == REMEMBERED_MAX {
-            lock.lapsed.pop_front();
-        }
-        lock.lapsed.push_back(hold);
+        lock.remember_lapsed(hold);
     }
 
     fn attempt(&mut self, lock: &mut LockState, attempt: AcquireAttempt, outcome: AttemptOutcome) {
@@ -1392,7 +1399,7 @@ impl WatchStep<'_> {
             Some(place) => {
                 lock.lapsed.remove(place);
                 self.released(lock, 0, change);
-                lock.lapsed.push_back(hold);
+                lock.remember_lapsed(hold);
                 lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
             }
             None => {
@@ -1428,6 +1435,8 @@ impl WatchStep<'_> {
         if let Some(place) = late {
             lock.lapsed.remove(place);
         }
+        // Its own release comes yet, and is none by a connection of a pool.
+        lock.remember_lapsed(hold);
         self.break_promise(
             lock,
             hold,
