@@ -161,6 +161,7 @@ pub(super) struct LockPattern {
     pub(super) reads_before_delete: u64,
     same_client_releases: u64,
     other_client_releases: u64,
+    asking_client_releases: u64,
     pub(super) expired: u64,
     pub(super) deleted_by_another: u64,
     pub(super) overwritten: u64,
@@ -228,10 +229,13 @@ impl LockPattern {
         }
     }
 
-    pub(super) fn count_release_client(&mut self, is_same: bool) {
-        match is_same {
-            true => self.same_client_releases += 1,
-            false => self.other_client_releases += 1,
+    /// Counts a release by the connection that took the lock, or by another: one that had asked for the lock itself may have been granted it
+    /// unseen, at the end of a lease.
+    pub(super) fn count_release_client(&mut self, is_same: bool, had_asked: bool) {
+        match (is_same, had_asked) {
+            (true, _) => self.same_client_releases += 1,
+            (false, true) => self.asking_client_releases += 1,
+            (false, false) => self.other_client_releases += 1,
         }
     }
 
@@ -239,6 +243,7 @@ impl LockPattern {
     pub(super) fn is_stable(&self) -> bool {
         self.same_client_releases >= super::possession::STABLE_RELEASES
             && self.other_client_releases == 0
+            && self.asking_client_releases * 4 <= self.same_client_releases
     }
 
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {

@@ -1403,7 +1403,10 @@ impl WatchStep<'_> {
                 lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
             }
             None => {
-                pattern.count_release_client(same_client);
+                let asked = lock.waiters.iter().map(|one| one.owner.client);
+                let candidates = lock.candidates.iter().map(|one| one.owner.client);
+                let had_asked = asked.chain(candidates).any(|one| one == change.client);
+                pattern.count_release_client(same_client, had_asked);
                 self.released(lock, 0, change);
             }
         }
