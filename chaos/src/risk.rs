@@ -1,8 +1,8 @@
 //! How often a configuration grants a lock twice in a year, and for how long it grants nothing: closed forms, each with its derivation, over the
 //! rates of a service. `docs/src/risk.md` has the same derivations with their assumptions.
 //!
-//! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and whoever asks next
-//! is granted what was forgotten D + W after the crash: the outage, then the wait for a caller. A lease of ℓ that ends by then breaks no contract.
+//! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and the next caller
+//! is granted what was forgotten D + W after the crash: the outage, then the wait for that caller. A lease of ℓ that ends by then breaks no contract.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -119,7 +119,7 @@ impl ServiceRates {
         self.grants_per_s * smaller * both_s
     }
 
-    /// Double grants a second of holds with `votes` votes of independent masters that forget when they restart: another client has a majority once
+    /// The chance that a hold with `votes` votes of independent masters that forget when they restart is granted again: another client has a majority once
     /// `votes − (N − majority)` of them restarted within the hold. For an exponential hold E[(λH)^k] is k!·(λh)^k, and C(votes, k) sets of masters can do it.
     fn forgotten_votes(&self, votes: u32) -> f64 {
         let needed = votes - (MASTERS - MAJORITY);

@@ -435,7 +435,7 @@ impl Watcher {
         self.with(place, |_, lock| lock.is_shared = true);
     }
 
-    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: whoever has it. `was_done`: `None` where that depends on
+    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder, whichever it is. `was_done`: `None` where that depends on
     /// whether it is held.
     pub(super) fn renew(
         &mut self,
@@ -710,7 +710,7 @@ impl WatchStep<'_> {
         {
             lock.broken_promise = None;
         }
-        // The lease of each of them is over: whoever had it, has it no more.
+        // The lease of each of them is over: no holder has it any more.
         if !lock.candidates.is_empty()
             && lock.candidates.iter().all(|one| {
                 one.until_us

@@ -164,6 +164,12 @@ impl LiveWatch<'_> {
         Ok(())
     }
 
+    /// The servers as lines of MONITOR call them.
+    fn server_names(&self) -> Vec<String> {
+        let all = self.servers.data_servers().into_iter();
+        all.map(|(address, _)| address.to_string()).collect()
+    }
+
     fn stop(&mut self) {
         for source in &mut self.sources {
             if let Some(task) = source.task.take() {
@@ -295,7 +301,7 @@ pub(super) async fn watch(
     let end = Instant::now() + options.length;
     let mut dear = 0;
     // The servers' own lines, as a replica hears them: a master's writes, which its own stream has shown.
-    let mut from_servers: Vec<String> = Vec::new();
+    let mut from_servers = live.server_names();
     while cost.ended_by.is_empty() && !cancel.is_wanted() && Instant::now() < end {
         for address in watched.iter().chain(&standby) {
             if let Err(why) = live.listen(&mut watcher, *address).await
@@ -350,8 +356,7 @@ pub(super) async fn watch(
             }
             look = Instant::now() + LOOK;
             live.follow(&mut watcher).await;
-            let all = live.servers.data_servers();
-            from_servers = all.iter().map(|(address, _)| address.to_string()).collect();
+            from_servers = live.server_names();
             let mut cores = 0.0_f64;
             for at in 0..live.sources.len() {
                 let address = live.sources[at].address;

@@ -153,10 +153,12 @@ fn by_reason(entries: Vec<Entry>) -> Vec<Entry> {
             let names = group.iter().take(REASONS_MAX - 1).map(|entry| &entry.name);
             let place = format!("{} and others", names.unique().join(", "));
             let name = format!("{} scenarios", group.len());
-            group.truncate(1);
-            group.iter_mut().for_each(|entry| {
-                (entry.name, entry.place) = (name.clone(), place.clone());
-            });
+            let first = group.swap_remove(0);
+            group = vec![Entry {
+                name,
+                place,
+                ..first
+            }];
         }
         others.extend(group);
     }
