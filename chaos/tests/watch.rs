@@ -258,6 +258,29 @@ fn a_late_plain_delete_is_an_overlap_where_connections_tell_holders_apart() {
 }
 
 #[test]
+fn a_free_lock_that_refuses_one_was_granted_to_the_one_before() {
+    let mut traffic = Traffic::default();
+    for round in 0..6 {
+        let ms = round * 100;
+        traffic = traffic
+            .set(ms, 5001, A, 10_000)
+            .line(ms + 50, 5001, &["DEL", "order:1"]);
+    }
+    let seen = traffic
+        .set(1_000, 5001, A, 500)
+        // B comes within the doubt of A's end, C after it; C is refused, so B has it when A's late DEL comes.
+        .set(1_501, 5002, B, 1_000)
+        .set(1_504, 5003, C, 1_000)
+        .set(1_508, 5003, C, 1_000)
+        .line(1_600, 5001, &["DEL", "order:1"])
+        .set(1_601, 5003, C, 1_000)
+        .line(1_700, 5002, &["DEL", "order:1"])
+        .seen();
+    assert_eq!(finding(&seen, "overlap").certainty, Certainty::Violated);
+    assert_eq!(seen.report.locks[0].grants, 9);
+}
+
+#[test]
 fn connections_of_a_pool_are_no_proof() {
     // Two threads share connections: any may delete what another has set.
     let mut traffic = Traffic::default();

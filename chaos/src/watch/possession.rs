@@ -135,6 +135,8 @@ struct LockState {
     candidates: Vec<AcquireAttempt>,
     /// From here on it is certain that the lock was free.
     free_from_us: u64,
+    /// The last attempt since then that was refused: one of the candidates before it has the lock.
+    refused_when_free_us: u64,
     /// A hold that ended before the end that the server had promised, and not by its owner; and how.
     broken_promise: Option<(ServerHold, &'static str)>,
     lapsed: VecDeque<ServerHold>,
@@ -759,6 +761,9 @@ impl WatchStep<'_> {
             .position(|one| one.owner.is(&attempt.owner));
         if let Some(place) = asked_before {
             let before = lock.candidates.remove(place);
+            if lock.is_known && lock.holds.is_empty() && before.time_us >= lock.free_from_us {
+                lock.refused_when_free_us = before.time_us;
+            }
             self.refused(lock, before);
             self.settle(lock);
         }
@@ -798,12 +803,15 @@ impl WatchStep<'_> {
         lock.candidates.push(attempt);
     }
 
-    /// The first candidate had it, if the lock was certainly free and all before it were refused.
+    /// The first candidate had it, if the lock was certainly free and all before it were refused, or if another was refused the free lock
+    /// and only the first had asked before it.
     fn settle(&mut self, lock: &mut LockState) {
-        if let Some(first) = lock.candidates.first().copied()
+        let asked_before = |one: &&AcquireAttempt| one.time_us < lock.refused_when_free_us;
+        let is_first_alone = lock.candidates.iter().filter(asked_before).count() == 1;
+        if let Some(first) = lock.candidates.first()
             && lock.is_known
             && lock.holds.is_empty()
-            && first.time_us >= lock.free_from_us
+            && (first.time_us >= lock.free_from_us || is_first_alone)
         {
             self.decide(lock, 0);
         }
