@@ -128,7 +128,7 @@ impl std::fmt::Display for LoadReport {
 }
 
 /// The smallest value that at least this share of the counts does not exceed.
-fn quantile(pairs: &[(u64, u64)], share: f64) -> Option<u64> {
+pub(crate) fn quantile(pairs: &[(u64, u64)], share: f64) -> Option<u64> {
     let total: u64 = pairs.iter().map(|(_, count)| count).sum();
     let wanted = (total as f64 * share).ceil().max(1.0) as u64;
     let mut seen = 0;

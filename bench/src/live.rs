@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use results::units;
 
+use crate::driver_loop::{LoadReport, quantile};
 use crate::per_thread::PerThread;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -34,6 +35,21 @@ pub(crate) fn granted(called: Instant, granted: Instant) {
             waits.push(granted.saturating_duration_since(called).as_nanos() as u64);
         }
     }
+}
+
+/// A driver's own loop says what it did when its round is over: that is shown for as long as the next round lasts.
+pub(crate) fn round_over(report: &LoadReport, lasts: Duration) {
+    let p99 = quantile(&report.acquire, 0.99);
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) =
+        (Instant::now() + lasts, figures(report.cycles_per_s(), p99));
+}
+
+fn figures(rate: f64, p99: Option<u64>) -> String {
+    let figures = p99.map(|p99| {
+        let (rate, p99) = (units::figure(rate), units::duration(p99));
+        format!("{rate} grants/s, p99 {p99}  ")
+    });
+    figures.unwrap_or_default()
 }
 
 /// A scenario that is under way until this is dropped.
@@ -67,12 +83,8 @@ pub fn shown() -> String {
         WAITS.parts().for_each(|mut part| waits.append(&mut part));
         waits.sort_unstable();
         let rate = waits.len() as f64 / seconds.as_secs_f64();
-        let p99 = waits.get(waits.len() * 99 / 100);
-        let figures = p99.map(|p99| {
-            let (rate, p99) = (units::figure(rate), units::duration(*p99));
-            format!("{rate} grants/s, p99 {p99}  ")
-        });
-        *shown = (Instant::now(), figures.unwrap_or_default());
+        let p99 = waits.get(waits.len() * 99 / 100).copied();
+        *shown = (Instant::now(), figures(rate, p99));
     }
     let running = running();
     let scenario = match running.as_slice() {

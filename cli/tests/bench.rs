@@ -101,18 +101,23 @@ fn several_clients_are_processes_of_their_own() {
 #[test]
 fn a_terminal_shows_rate_and_p99_while_it_is_measured() {
     let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
-    let mut command = locklab(dir.path());
-    command.args(["bench", "--target", &server.url(), "--duration", "60s"]);
-    command.args(["--subject", "lock-core:plain", "--rounds", "1"]);
-    let pty = Pty::of(&mut command);
-    let mut child = pty.start(&mut command);
-    let mut seen = String::new();
-    until("the bar has a rate and a p99", || {
-        seen += &pty.shown();
-        seen.contains(" grants/s, p99 ") && seen.contains(" left ")
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let url = server.url();
+    // A loop of a driver's own says what it did round by round.
+    let own = &["--duration", "400ms", "--rounds", "40", "--own-loop"][..];
+    for how in [&["--duration", "60s", "--rounds", "1"][..], own] {
+        let mut command = locklab(dir.path());
+        command.args(["bench", "--target", &url, "--subject", "lock-core:plain"]);
+        command.args(how);
+        let pty = Pty::of(&mut command);
+        let mut child = pty.start(&mut command);
+        let mut seen = String::new();
+        until("the bar has a rate and a p99", || {
+            seen += &pty.shown();
+            seen.contains(" grants/s, p99 ") && seen.contains(" left ")
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]
@@ -139,6 +144,23 @@ fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
     assert_eq!(code, 64, "{errors}");
     assert!(
         errors.contains("no lock has the kind `mutex`; there are"),
+        "{errors}"
+    );
+    // A driver says its kinds only in its hello.
+    let driver = [
+        "--subject",
+        concat!(
+            "exec:python3 ",
+            env!("CARGO_MANIFEST_DIR"),
+            "/../examples/driver.py"
+        ),
+        "--kind",
+        "fair",
+    ];
+    let (code, _, errors) = bench(&server, &driver);
+    assert_eq!(code, 64, "{errors}");
+    assert!(
+        errors.contains("it has no kind `fair`; it has plain"),
         "{errors}"
     );
     let (code, _, errors) = bench(&server, &["--own-loop", "--workload", "zipf"]);

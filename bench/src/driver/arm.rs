@@ -6,13 +6,13 @@ use futures_util::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchPlan, Hooks, Leasing, Placement, kind_of};
+use super::{BenchPlan, Hooks, Leasing, Placement, kind_among, kind_of};
 use crate::{
     load::{Connector, Load},
     round::{self, Clients, Round, ledger::HandoffCounts, record::Samples},
     server_stats::ServerWatch,
     stats::histogram::{histogram, merge},
-    subject::{ConnectTo, Subject, SubjectError, counted_durability, is_shared},
+    subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability, is_shared},
     workload::{CycleShape, LeaseOf, Rhythm, Spread, Workload},
 };
 
@@ -271,6 +271,20 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
     }
 }
 
+/// Connects one client. A driver says only now which kinds it has, so the plan's kind is looked for among them.
+pub(super) async fn connect_client(
+    plan: &BenchPlan,
+    arm: &Arm,
+    round: usize,
+    number: u32,
+) -> Result<Connected, SubjectError> {
+    let to = connect_to(plan, arm, round, number);
+    let connected = arm.subject.connect(&to).await?;
+    let offered = connected.client.kinds();
+    kind_among(&plan.kind, arm.subject.name(), offered, arm.workload)?;
+    Ok(connected)
+}
+
 async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, SubjectError> {
     let mut all = Clients {
         clients: Vec::new(),
@@ -278,10 +292,8 @@ async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, S
     };
     let own = 0..plan.share.count(plan.clients.min(arm.tasks));
     // Side by side: what a driver may take to say hello is then one time for all of them.
-    let connecting = own.map(async |own| {
-        let to = connect_to(plan, arm, round, plan.share.number(own) + 1);
-        arm.subject.connect(&to).await
-    });
+    let connecting =
+        own.map(async |own| connect_client(plan, arm, round, plan.share.number(own) + 1).await);
     for connected in try_join_all(connecting).await? {
         all.clients.push(Arc::new(connected.client));
         if arm.workload.rhythm == Rhythm::Keep {

@@ -348,7 +348,7 @@ async fn measure(
         }
     };
     let own = match plan.own_loop {
-        true => Some(OwnLoops::start(plan, &mut groups, arms, |now| tell(0, now)).await?),
+        true => Some(OwnLoops::start(plan, &mut groups, |now| tell(0, now)).await?),
         false => None,
     };
     'rounds: for (round, order) in orders.iter().enumerate() {
@@ -451,8 +451,7 @@ fn window_with_enough(plan: &BenchPlan, arm: &Arm, cycles: u64) -> Option<Durati
 async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     let name = arm.subject.name();
     arm.subject.program()?;
-    let to = arm::connect_to(plan, arm, 0, 0);
-    let client = arm.subject.connect(&to).await.ok()?.client;
+    let client = arm::connect_client(plan, arm, 0, 0).await.ok()?.client;
     let lock = format!("{}pipe", plan.key_prefix);
     let cost = exec::pipe_cost(client.as_ref(), &lock).await;
     // A driver that can run the loop itself says what there is without the pipe.
@@ -604,13 +603,22 @@ pub fn kind_of(
     subject: &dyn Subject,
     workload: &str,
 ) -> Result<String, SubjectError> {
-    let asks = workload::find(workload)?.asks;
-    asks.kind(wished, &subject.kinds()).map_err(|why| {
-        usage!(
-            "{} cannot be measured with `{workload}`: {why}",
-            subject.name()
-        )
-    })
+    kind_among(
+        wished,
+        subject.name(),
+        &subject.kinds(),
+        workload::find(workload)?,
+    )
+}
+
+fn kind_among(
+    wished: &str,
+    name: &str,
+    offered: &[String],
+    workload: &Workload,
+) -> Result<String, SubjectError> {
+    let kind = workload.asks.kind(wished, offered);
+    kind.map_err(|why| usage!("{name} cannot be measured with `{}`: {why}", workload.name))
 }
 
 fn check(

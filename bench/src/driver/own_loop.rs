@@ -7,11 +7,12 @@ use futures_util::future::try_join_all;
 
 use super::{
     BenchPlan, Group,
-    arm::{Arm, RoundEnd, WholeRound, connect_to},
+    arm::{Arm, RoundEnd, WholeRound, connect_client},
     inside,
 };
 use crate::{
     driver_loop::LoadRequest,
+    live,
     round::{Machine, ResourceUse, Round},
     server_stats::ServerWatch,
     subject::{LockClient, SubjectError},
@@ -28,16 +29,12 @@ impl OwnLoops {
     pub(super) async fn start(
         plan: &BenchPlan,
         groups: &mut [Group],
-        arms: usize,
         now: impl Fn(String),
     ) -> Result<Self, SubjectError> {
         let share = plan.warmup / u32::try_from(groups.len()).unwrap_or(u32::MAX);
         // All at once, so that those who never answer have one time together.
-        let connecting = (0..arms).map(|at| {
-            let arm = groups[0].arm(at);
-            let (subject, to) = (arm.subject.clone(), connect_to(plan, arm, 0, 1));
-            async move { subject.connect(&to).await }
-        });
+        let first = groups[0].arms.iter().chain(&groups[0].again);
+        let connecting = first.map(|arm| connect_client(plan, arm, 0, 1));
         let connected = try_join_all(connecting.collect::<Vec<_>>()).await?;
         let mut drivers = Vec::new();
         for (at, connected) in connected.into_iter().enumerate() {
@@ -98,6 +95,7 @@ impl OwnLoops {
             Some(Err(why)) => return RoundEnd::CutShort(why),
             None => return RoundEnd::CutShort("its own loop was refused".to_owned()),
         };
+        live::round_over(&report, plan.duration);
         let spent = ResourceUse {
             cycles: report.cycles,
             cycles_at_servers: (report.cycles_per_s() * seconds) as u64,
