@@ -100,24 +100,9 @@ fn the_end_of_its_terminal_is_as_ctrl_c_unless_nohup_was_said() {
 }
 
 #[test]
-fn a_number_of_what_the_topology_has_not_is_wrong_usage() {
-    let dir = tempfile::tempdir().unwrap();
-    for args in [
-        &["single", "--replicas", "2"][..],
-        &["sentinel", "--masters", "3"],
-        &["cluster", "--sentinels", "3"],
-        &["masters", "--shards", "3"],
-    ] {
-        let output = run(dir.path(), &[&["up"], args].concat());
-        assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(args[1]), "{}", stderr(&output));
-    }
-}
-
-#[test]
 fn detached_servers_outlive_their_starter_until_they_are_taken_down() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut child, url) = up(dir.path(), &["masters", "--masters", "3", "--detach"]);
+    let (mut child, url) = up(dir.path(), &["masters", "--detach"]);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(url.starts_with("redlock://"), "{url}");
     let output = run(dir.path(), &["lock", &url, "orders", "--", "true"]);

@@ -14,7 +14,6 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams, PostParams,
 };
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
@@ -85,23 +84,11 @@ pub struct Cluster {
 
 impl Cluster {
     /// The cluster of the kubeconfig, or the one around this pod. Nothing is asked of it yet.
-    pub async fn connect(namespace: &str, context: Option<&str>) -> Result<Self, ClusterError> {
+    pub async fn connect(namespace: &str) -> Result<Self, ClusterError> {
         let no = |error: &dyn std::fmt::Display| {
             ClusterError::Missing(format!("no cluster is configured: {error}"))
         };
-        let config = match context {
-            None => Config::infer().await.map_err(|error| no(&error))?,
-            Some(context) => {
-                let options = KubeConfigOptions {
-                    context: Some(context.to_owned()),
-                    ..KubeConfigOptions::default()
-                };
-                let file = Kubeconfig::read().map_err(|error| no(&error))?;
-                Config::from_custom_kubeconfig(file, &options)
-                    .await
-                    .map_err(|error| no(&error))?
-            }
-        };
+        let config = Config::infer().await.map_err(|error| no(&error))?;
         let client = Client::try_from(config).map_err(|error| no(&error))?;
         Ok(Self::of(client, namespace))
     }

@@ -46,7 +46,7 @@ impl ChaosMesh {
         pod: &str,
     ) -> Result<Self, ClusterError> {
         Ok(Self {
-            cluster: Cluster::connect(namespace, None).await?,
+            cluster: Cluster::connect(namespace).await?,
             namespace: namespace.to_owned(),
             shape,
             run: run.to_owned(),

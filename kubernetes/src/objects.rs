@@ -32,6 +32,8 @@ const TRIES_MORE: i32 = 3;
 /// Those end a part: 1 and 2 are its verdict, and the others would come out the same again. 69, a server that does not answer, and signals are not
 /// among them.
 const FINAL: [i32; 5] = [1, 2, 64, 65, 70];
+/// The size of a run's own claim.
+const CLAIM_SIZE: &str = "10Gi";
 const RCLONE: &str = "rclone/rclone:1";
 
 /// An object of the API, with its type kept beside it.
@@ -70,8 +72,8 @@ pub fn yaml(objects: &[Object]) -> String {
 /// Everything that a run needs, the job that merges last and suspended: the caller lets it go when the parts have ended.
 pub fn objects(spec: &Spec) -> Vec<Object> {
     let mut all = vec![Object::of(&config(spec))];
-    if let Storage::Volume { class, size } = &spec.storage {
-        all.push(Object::of(&claim(spec, class.as_deref(), size)));
+    if let Storage::Volume(class) = &spec.storage {
+        all.push(Object::of(&claim(spec, class.as_deref())));
     }
     if spec.needs_chaos_mesh() {
         let (account, role, binding) = account(spec);
@@ -145,7 +147,7 @@ fn config(spec: &Spec) -> ConfigMap {
     }
 }
 
-fn claim(spec: &Spec, class: Option<&str>, size: &str) -> PersistentVolumeClaim {
+fn claim(spec: &Spec, class: Option<&str>) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: meta(spec, "results"),
         spec: Some(PersistentVolumeClaimSpec {
@@ -155,7 +157,7 @@ fn claim(spec: &Spec, class: Option<&str>, size: &str) -> PersistentVolumeClaim 
             resources: Some(VolumeResourceRequirements {
                 requests: Some(BTreeMap::from([(
                     "storage".to_owned(),
-                    Quantity(size.to_owned()),
+                    Quantity(CLAIM_SIZE.to_owned()),
                 )])),
                 ..VolumeResourceRequirements::default()
             }),
@@ -254,7 +256,7 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
         ..volume("results")
     };
     let results = match &spec.storage {
-        Storage::Volume { .. } => claimed(name(spec, "results")),
+        Storage::Volume(_) => claimed(name(spec, "results")),
         Storage::Claim(claim) => claimed(claim.clone()),
         Storage::Bucket { path, secret } => {
             let store = |name: &str, arg: Option<&str>| Container {
@@ -328,13 +330,13 @@ fn parts(spec: &Spec) -> Job {
         pod.service_account_name = Some(name(spec, "part"));
         pod.automount_service_account_token = Some(true);
     }
-    let (parts, at_a_time) = (signed(spec.parts), spec.parallelism.unwrap_or(spec.parts));
+    let parts = Some(signed(spec.parts));
     Job {
         metadata: meta(spec, "parts"),
         spec: Some(JobSpec {
             completion_mode: Some("Indexed".to_owned()),
-            completions: Some(parts),
-            parallelism: Some(signed(at_a_time)),
+            completions: parts,
+            parallelism: parts,
             backoff_limit_per_index: Some(TRIES_MORE),
             pod_failure_policy: Some(PodFailurePolicy {
                 rules: vec![

@@ -62,7 +62,7 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
     ]);
     let container = Container {
         name: CONTAINER.to_owned(),
-        image: Some(spec.server_image.clone().unwrap_or(image)),
+        image: Some(image),
         command: Some(vec!["sh".to_owned(), "/locklab/server.sh".to_owned()]),
         env: Some(variables),
         resources: Some(resources("500m", "256Mi")),

@@ -15,12 +15,8 @@ pub struct Spec {
     pub namespace: String,
     /// The image that has `locklab`.
     pub image: String,
-    /// The image of the servers; `None`: what the topology's server is called in its registry.
-    pub server_image: Option<String>,
     /// Parts of the plan, each a pod: 1 or more.
     pub parts: u32,
-    /// Parts at a time; `None`: all.
-    pub parallelism: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
     /// Seeds seed … seed+repeat−1.
@@ -60,13 +56,8 @@ pub enum Servers {
 /// Where the parts leave their runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
-    /// A claim of the run's own, to be mounted by many pods at once.
-    Volume {
-        /// The class; `None`: the cluster's default.
-        class: Option<String>,
-        /// How much, as Kubernetes writes it: `10Gi`.
-        size: String,
-    },
+    /// A claim of the run's own, to be mounted by many pods at once, of this class; `None`: of the cluster's default.
+    Volume(Option<String>),
     /// A claim that exists, and stays.
     Claim(String),
     /// A bucket, by rclone beside each part.
@@ -97,14 +88,9 @@ pub fn dns_label(text: &str) -> Result<String, String> {
 
 impl Storage {
     /// Reads `volume`, `claim:NAME` or `s3://BUCKET/PREFIX`.
-    pub fn parse(
-        text: &str,
-        class: Option<String>,
-        size: &str,
-        secret: Option<&str>,
-    ) -> Result<Self, String> {
+    pub fn parse(text: &str, class: Option<String>, secret: Option<&str>) -> Result<Self, String> {
         match (text.split_once(':'), secret) {
-            (None, _) if text == "volume" => Ok(Self::Volume { class, size: size.to_owned() }),
+            (None, _) if text == "volume" => Ok(Self::Volume(class)),
             (Some(("claim", name)), _) if !name.is_empty() => Ok(Self::Claim(name.to_owned())),
             (Some(("s3", path)), Some(secret)) if path.len() > 2 && path.starts_with("//") => Ok(Self::Bucket {
                 path: path[2..].trim_end_matches('/').to_owned(),
@@ -121,10 +107,7 @@ impl Spec {
     pub fn refused(&self) -> Vec<(Option<usize>, String)> {
         let mut wrong: Vec<(Option<usize>, String)> = Vec::new();
         if self.servers == Servers::StatefulSet {
-            wrong.extend(
-                unserved(&self.scenario.topology, self.server_image.is_some())
-                    .map(|why| (None, why)),
-            );
+            wrong.extend(unserved(&self.scenario.topology).map(|why| (None, why)));
         }
         if self.servers == Servers::Pod {
             return wrong;
@@ -150,7 +133,7 @@ impl Spec {
     }
 }
 
-fn unserved(topology: &Topology, has_image: bool) -> Option<String> {
+fn unserved(topology: &Topology) -> Option<String> {
     let why = match topology.kind {
         kind if !kind.is_redis() => format!("servers of `{kind}` are not rendered"),
         TopologyKind::Cluster if topology.shards < 3 => {
@@ -159,10 +142,9 @@ fn unserved(topology: &Topology, has_image: bool) -> Option<String> {
         _ if topology.tls || topology.acl => {
             "servers with TLS or passwords are not rendered".to_owned()
         }
-        _ if topology.server.contains('/') && !has_image => format!(
-            "`{}` is a path on your machine: give --server-image",
-            topology.server
-        ),
+        _ if topology.server.contains('/') => {
+            format!("`{}` is a path on your machine", topology.server)
+        }
         _ => return None,
     };
     Some(format!("{why}; take --target URL, or --servers pod"))

@@ -32,17 +32,6 @@ pub(crate) struct Options {
     /// Runs on this topology
     #[arg(long, value_name = "TOPOLOGY")]
     topology: Option<String>,
-    /// Runs with this outcome
-    #[arg(long, value_name = "OUTCOME",
-          value_parser = ["as-expected", "not-as-expected", "unknown", "nothing-expected", "damaged"])]
-    outcome: Option<String>,
-}
-
-impl Options {
-    /// Whether a filter is given that only runs have.
-    fn filters_runs(&self) -> bool {
-        self.subject.is_some() || self.topology.is_some() || self.outcome.is_some()
-    }
 }
 
 /// What can be listed.
@@ -106,10 +95,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if options.kind == Kind::Runs {
         return runs(&options, terminal);
     }
-    if options.filters_runs() {
-        return Err(exit::usage(
-            "--subject, --topology and --outcome filter runs only",
-        ));
+    if options.subject.is_some() || options.topology.is_some() {
+        return Err(exit::usage("--subject and --topology filter runs only"));
     }
     let mut items: Vec<Item> = match options.kind {
         Kind::Runs => Vec::new(),
@@ -200,10 +187,6 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
                 rows: listing.rows,
                 scenarios: listing.scenarios,
             }
-        })
-        .filter(|item| {
-            let wanted = options.outcome.as_ref();
-            wanted.is_none_or(|outcome| item.outcome == *outcome)
         })
         .collect();
     terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {

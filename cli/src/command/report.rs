@@ -30,9 +30,6 @@ pub(crate) struct Options {
     /// As text: also the proof of every violated verdict, the holds with their times, and the shortest history that still convicts
     #[arg(long)]
     proofs: bool,
-    /// As text: also the recovery from each fault, in a suite of any length
-    #[arg(long)]
-    faults: bool,
     /// Say which scenarios do not apply for which reason, not only how many
     #[arg(long)]
     all_reasons: bool,
@@ -112,9 +109,6 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
         true => text::summary(run, how),
         false => shown_text(run, terminal, &shown),
     };
-    if options.faults {
-        out += &format!("\n{}", text::faults(run, how.width));
-    }
     if options.proofs || options.scenario.is_some() {
         out += &text::proofs(run);
     }

@@ -22,18 +22,6 @@ pub(crate) struct Options {
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
     detach: bool,
-    /// Replicas per master (sentinel, cluster, masters)
-    #[arg(long, value_name = "N")]
-    replicas: Option<u32>,
-    /// Independent masters (masters)
-    #[arg(long, value_name = "N")]
-    masters: Option<u32>,
-    /// Masters with slots (cluster)
-    #[arg(long, value_name = "N")]
-    shards: Option<u32>,
-    /// Sentinels (sentinel)
-    #[arg(long, value_name = "N")]
-    sentinels: Option<u32>,
     /// redis, valkey, a version such as redis-7.2 (`locklab list servers`), or a path; for other systems a path
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
@@ -82,38 +70,8 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     )))
 }
 
-fn has_counts(options: &Options, kind: TopologyKind) -> anyhow::Result<()> {
-    use TopologyKind::{Cluster, Masters, Sentinel};
-    let counts: [(&str, Option<u32>, &[TopologyKind]); 4] = [
-        ("replicas", options.replicas, &[Sentinel, Cluster, Masters]),
-        ("masters", options.masters, &[Masters]),
-        ("shards", options.shards, &[Cluster]),
-        ("sentinels", options.sentinels, &[Sentinel]),
-    ];
-    let wrong: Vec<String> = counts
-        .into_iter()
-        .filter(|(_, given, of)| given.is_some_and(|given| given > 0) && !of.contains(&kind))
-        .map(|(word, _, of)| {
-            let of: Vec<&str> = of.iter().map(|kind| kind.name()).collect();
-            format!(
-                "--{word} does not apply to `{kind}`: it is for {}",
-                of.join(", ")
-            )
-        })
-        .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(exit::usage(wrong.join("\n"))),
-    }
-}
-
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut topology = named(&options.topology)?;
-    has_counts(&options, topology.kind)?;
-    topology.replicas = options.replicas.unwrap_or(topology.replicas);
-    topology.masters = options.masters.unwrap_or(topology.masters);
-    topology.shards = options.shards.unwrap_or(topology.shards);
-    topology.sentinels = options.sentinels.unwrap_or(topology.sentinels);
     topology.server = options.server.unwrap_or(topology.server);
     let lines: BTreeMap<_, _> = options.config.into_iter().collect();
     topology.config.extend(lines.clone());

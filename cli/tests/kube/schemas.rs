@@ -23,9 +23,7 @@ fn spec(kind: &str, rest: &str, servers: Servers, storage: Storage) -> Spec {
         name: "x".to_owned(),
         namespace: "lab".to_owned(),
         image: "locklab".to_owned(),
-        server_image: None,
         parts: 16,
-        parallelism: Some(4),
         seed: 1,
         repeat: 16,
         subject: None,
@@ -45,10 +43,7 @@ async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
         return;
     };
     let cluster = Cluster::of(plane.client.clone(), "lab");
-    let volume = || Storage::Volume {
-        class: None,
-        size: "1Gi".to_owned(),
-    };
+    let volume = || Storage::Volume(None);
     let bucket = Storage::Bucket {
         path: "b/p".to_owned(),
         secret: "s3".to_owned(),

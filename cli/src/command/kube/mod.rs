@@ -43,9 +43,6 @@ pub(crate) struct KubeOptions {
     /// Pods that share the plan
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     parts: u32,
-    /// Parts at a time [default: all]
-    #[arg(long, value_name = "N", value_parser = crate::args::count)]
-    parallelism: Option<u32>,
     /// Run the scenario with seeds N … N+K−1, N by --seed or 1
     #[arg(long, default_value_t = 1, value_parser = crate::args::count, value_name = "K")]
     repeat: u32,
@@ -61,14 +58,11 @@ pub(crate) struct KubeOptions {
     /// The image that has locklab (see the Dockerfile)
     #[arg(long, default_value = IMAGE, value_name = "IMAGE")]
     image: String,
-    /// The image of the servers [default: that of the scenario's server]
-    #[arg(long, value_name = "IMAGE")]
-    server_image: Option<String>,
     /// `stateful-set`: every part has servers of its own in pods; `pod`: beside its clients, in its own pod, where every fault is the harness's own
     #[arg(long, default_value = "stateful-set", value_name = "WHERE", value_parser = ["stateful-set", "pod"])]
     servers: String,
     /// Somebody's own servers by URL, which all parts share
-    #[arg(long, value_name = "URL", conflicts_with_all = ["servers", "server_image"])]
+    #[arg(long, value_name = "URL", conflicts_with = "servers")]
     target: Option<String>,
     /// A fault that the target's owner allows
     #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = super::target::allowable)]
@@ -82,9 +76,6 @@ pub(crate) struct KubeOptions {
     /// The class of the claim, which many pods must be able to mount at once
     #[arg(long, value_name = "NAME")]
     storage_class: Option<String>,
-    /// The size of the claim
-    #[arg(long, default_value = "10Gi", value_name = "SIZE")]
-    storage_size: String,
     /// A Secret with rclone's variables for the bucket
     #[arg(long, value_name = "NAME")]
     storage_secret: Option<String>,
@@ -109,7 +100,6 @@ impl KubeOptions {
         let storage = Storage::parse(
             &self.storage,
             self.storage_class.clone(),
-            &self.storage_size,
             self.storage_secret.as_deref(),
         );
         let mut allow = self.allow.clone();
@@ -144,9 +134,7 @@ impl KubeOptions {
             name,
             namespace: self.namespace.clone(),
             image: self.image.clone(),
-            server_image: self.server_image.clone(),
             parts: self.parts,
-            parallelism: self.parallelism,
             seed: terminal.common.seed.unwrap_or(SEED),
             repeat: self.repeat,
             subject: self.subject.clone(),

@@ -24,12 +24,6 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Options {
     #[command(flatten)]
     asked: KubeOptions,
-    /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-    /// Leave the objects there at the end
-    #[arg(long)]
-    keep: bool,
 }
 
 pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -41,7 +35,7 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         )));
     }
     let cancel = Cancel::listen()?;
-    let cluster = Cluster::connect(&spec.namespace, options.context.as_deref())
+    let cluster = Cluster::connect(&spec.namespace)
         .await
         .map_err(cluster_failed)?;
     if spec.needs_chaos_mesh() {
@@ -62,13 +56,6 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         () = cancel.wanted() => Err(exit::interrupted("interrupted: what was made is deleted")),
     };
     let left_there = matches!(&done, Ok((_, left)) if !left.is_empty());
-    if options.keep {
-        terminal.note(&format!(
-            "kept: kubectl -n {} get all -l app.kubernetes.io/instance={}",
-            spec.namespace, spec.name
-        ));
-        return done.map(|(code, _)| code);
-    }
     let stayed = cluster.delete(&spec.name, left_there).await;
     for what in &stayed {
         terminal.warn(&format!("could not be deleted: {what}"));
@@ -140,7 +127,7 @@ async fn carried_out(
     })?;
     if !left.is_empty() {
         let place = match &spec.storage {
-            Storage::Volume { .. } => format!("the claim {}-results, which is kept", spec.name),
+            Storage::Volume(_) => format!("the claim {}-results, which is kept", spec.name),
             Storage::Claim(claim) => format!("the claim {claim}"),
             Storage::Bucket { path, .. } => format!("the bucket {path}"),
         };

@@ -11,7 +11,7 @@ use crate::run::{FaultSpan, Run, ScenarioResult};
 use crate::units::{self, enclosed};
 use crate::verdict::{CLASSES, State};
 
-/// In a longer suite only `--faults` shows recovery from each fault.
+/// A longer suite shows recovery from each fault with each scenario alone.
 const SCENARIOS_MAX: usize = 8;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
@@ -28,7 +28,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     blocks
 }
 
-pub(in crate::report) fn recovery(run: &Run) -> Block {
+fn recovery(run: &Run) -> Block {
     let rows = run.scenarios.iter().flat_map(|scenario| {
         let faults = scenario.faults.iter();
         faults.filter_map(|fault| recovered(scenario, fault, &scenario.name))

@@ -19,7 +19,6 @@ pub(super) mod watch;
 use itertools::Itertools;
 
 pub(super) use self::bench::sweep;
-pub(super) use self::faults::recovery;
 use super::cells;
 use super::charts;
 use super::document::{ALL, Block, Fact, Form, PAGE, PLAIN};

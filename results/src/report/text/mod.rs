@@ -12,7 +12,7 @@ use itertools::Itertools;
 pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
 pub use self::screen::{ScreenOptions, screen};
-pub use self::summary::{faults, proofs, summary};
+pub use self::summary::{proofs, summary};
 use self::text_layout::{GREY, paint, tone_color};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};

@@ -18,11 +18,6 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
     finish(&format!("{}\n{body}", headline(run, true)), options.color)
 }
 
-/// Recovery from each fault of each scenario; empty where there was none.
-pub fn faults(run: &Run, width: u16) -> String {
-    blocks(vec![sections::recovery(run)], width)
-}
-
 /// The proof of every violated verdict of every scenario, each drawn, with the lines that convict.
 pub fn proofs(run: &Run) -> String {
     let scenarios = run.scenarios.iter();
