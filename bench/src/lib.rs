@@ -28,12 +28,13 @@
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
 //! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |
-//! | [`stats`], [`server_stats`], [`environment`] | the figures, those of the servers, and the machine |
+//! | [`stats`], [`server_stats`], [`environment`], [`client_cores`] | the figures, those of the servers, the machine, and who has which of its cores |
 
 #[macro_use]
 pub mod subject;
 
 pub mod abilities;
+pub mod client_cores;
 pub mod consent;
 pub mod driver;
 pub mod driver_loop;

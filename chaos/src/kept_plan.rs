@@ -12,15 +12,13 @@ use std::sync::Arc;
 use bench::subject::Subject;
 use results::limits;
 use results::run::ScenarioResult;
+pub use results::store::PLAN_FILE;
 use results::store::{RUN_FILE, RunStore, load_dir, refuse_links};
 use results::verdict::State;
 use ring::hmac;
 
 use crate::plan::Plan;
 use crate::run::RunError;
-
-/// The file of a plan, beside the history that was made from it.
-pub const PLAN_FILE: &str = "plan.json";
 
 /// A plan as it was kept.
 #[derive(Debug, Clone)]

@@ -35,14 +35,13 @@
 //!
 //! | modules | what they are |
 //! |---|---|
-//! | [`scenario`], [`builtin`] | what is asked, and the suite that comes with the program |
-//! | [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
+//! | [`scenario`], [`builtin`], [`scenario_source`] | what is asked, the suite that comes with the program, and what is meant by a name |
+//! | [`planner`], [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
 //! | [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
-//! | [`checkers`], [`proof`] | the judge, and what it shows |
 //! | [`risk`] | how often what a run shows once happens in a year |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
@@ -68,6 +67,7 @@ pub mod outcome;
 pub mod partition;
 pub mod plan;
 pub mod plan_parts;
+pub mod planner;
 pub mod polling;
 mod probe;
 pub mod proof;
@@ -76,6 +76,7 @@ pub mod risk;
 pub mod roles;
 pub mod run;
 pub mod scenario;
+pub mod scenario_source;
 pub mod shim;
 pub mod shrink;
 pub mod shrink_search;

@@ -1,8 +1,10 @@
 //! The exit codes that scripts rely on; the only list of them.
 
+use bench::subject::SubjectError;
 use chaos::run::RunError;
 use cluster_config::ClusterError;
 use nix::libc;
+use results::merge::MergeError;
 
 pub(crate) const AS_EXPECTED: u8 = 0;
 /// A violation where clean was expected, a control not convicted, a gate not passed.
@@ -139,6 +141,16 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RunError>() {
         return of_run(error);
     }
+    match error.downcast_ref::<SubjectError>() {
+        Some(SubjectError::Unreachable(_)) => return MISSING,
+        Some(error) => return of_text(USAGE, &error.to_string()),
+        None => {}
+    }
+    match error.downcast_ref::<MergeError>() {
+        Some(MergeError::Usage(_)) => return USAGE,
+        Some(error) => return of_text(INPUT, &error.to_string()),
+        None => {}
+    }
     match error.downcast_ref::<ClusterError>() {
         Some(ClusterError::Missing(_)) => MISSING,
         _ => of_text(DEFECT, &format!("{error:#}")),
@@ -149,6 +161,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
 pub(crate) fn of_run(error: &RunError) -> u8 {
     match error {
         RunError::Missing(_) => MISSING,
+        RunError::Usage(why) => of_text(USAGE, why),
         RunError::Input(why) | RunError::NotApplicable(why) => of_text(INPUT, why),
         RunError::Other(why) => of_text(DEFECT, why),
     }

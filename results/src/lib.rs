@@ -36,7 +36,7 @@
 //! | [`timeline`], [`over_time`], [`intervals`], [`open_loop`] | the parts of it that are drawn, and how long callers waited |
 //! | [`proof`], [`sequence`] | what a verdict shows for itself, and the conviction step by step |
 //! | [`store`], [`history_writer`], [`history_file`] | files, written and read |
-//! | [`compare`], [`merge`], [`parts`] | runs side by side and together |
+//! | [`compare`], [`merge`], [`merge_input`], [`parts`] | runs side by side and together |
 //! | [`gate`], [`audit`] | a decision on a run, and the scorecard of a lock |
 //! | [`answer`], [`report`], [`svg`] | the first line of each document, a file per format, and its pictures |
 //! | [`units`], [`command_line`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
@@ -58,6 +58,7 @@ pub mod intervals;
 pub mod limits;
 pub mod measures;
 pub mod merge;
+pub mod merge_input;
 pub mod open_loop;
 pub mod over_time;
 pub mod overlap;

@@ -22,6 +22,12 @@ pub enum MergeError {
         /// What differs, the first few.
         reasons: Vec<String>,
     },
+    /// What was asked cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// A run, or what belongs to it, cannot be read, copied or used.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// Whether all runs were made from the plan of the first, as far as they say themselves: the same command, and the same scenarios with

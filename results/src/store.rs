@@ -31,6 +31,8 @@ pub const REPORT_FILE: &str = "report.html";
 pub const LATEST: &str = "latest";
 /// The page that lists all runs.
 pub const INDEX_FILE: &str = "index.html";
+/// The plan of one scenario.
+pub const PLAN_FILE: &str = "plan.json";
 /// The record of one scenario.
 pub const HISTORY_FILE: &str = "history.jsonl";
 

@@ -2,9 +2,11 @@
 //! quantile is taken, and no more than one round of each generator is in memory.
 
 use std::fmt;
-use std::io::BufRead;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 
 use results::limits;
+use results::run::Run;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -60,7 +62,7 @@ impl BenchPlan {
 }
 
 /// What a generator wrote down: a name for messages, and its lines.
-pub type Source = (String, Box<dyn BufRead>);
+type Source = (String, Box<dyn BufRead>);
 
 struct RoundSource {
     name: String,
@@ -107,11 +109,26 @@ fn read<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, PartsErr
     serde_json::from_str(text).map_err(|error| PartsError::Bad(name.to_owned(), error.to_string()))
 }
 
-/// What all generators measured together.
+/// What a part measured, a line for each round, in its run's directory.
+pub const ROUNDS_FILE: &str = "rounds.jsonl";
+
+/// What all parts of a run measured together, from what each wrote down.
+pub fn merged_runs(runs: &[Run], dirs: &[PathBuf]) -> Result<BenchOutcome, PartsError> {
+    let mut sources: Vec<Source> = Vec::new();
+    for (run, dir) in runs.iter().zip(dirs) {
+        // One that was killed before its first line has measured nothing.
+        if let Ok(file) = limits::open(&dir.join(ROUNDS_FILE)) {
+            sources.push((run.run.clone(), Box::new(BufReader::new(file))));
+        }
+    }
+    merged(sources)
+}
+
+/// The same, from what generators wrote down.
 ///
 /// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is left out, and said. Where any
 /// part is missing from a row, the row is not valid and is compared with nothing.
-pub fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
+fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
     let mut outcome = BenchOutcome {
         warnings: rows::warnings(),
         ..BenchOutcome::default()

@@ -30,7 +30,7 @@ use crate::{
     workload::{self, LeaseOf, Pace, Workload},
 };
 use arm::{Arm, RoundEnd, WholeRound, run_round};
-pub use merged::{PartsError, Source, merged};
+pub use merged::{PartsError, ROUNDS_FILE, merged_runs};
 pub use order::order;
 use own_loop::OwnLoops;
 
@@ -221,7 +221,7 @@ pub struct Hooks {
     pub cancel: Option<watch::Receiver<bool>>,
     /// Where the generators of a load meet before each round.
     pub barrier: Option<Arc<Barrier>>,
-    /// Given a line for each round, of which [`merged()`] makes the figures of all generators.
+    /// Given a line for each round, of which [`merged_runs`] makes the figures of all generators.
     pub record: Option<OnRound>,
 }
 

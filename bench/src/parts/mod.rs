@@ -34,6 +34,18 @@ impl GeneratorShare {
     pub fn number(self, own: u32) -> u32 {
         own * self.of + self.index
     }
+
+    /// The names of the clients of `all` that run here, the first few.
+    pub fn client_names(self, all: u32) -> String {
+        const SHOWN: u32 = 4;
+        let count = self.count(all);
+        let name = |own: u32| format!("c{}", self.number(own) + 1);
+        let mut names: Vec<String> = (0..count.min(SHOWN)).map(name).collect();
+        if count > SHOWN {
+            names.push(format!("… {} ({count} in all)", name(count - 1)));
+        }
+        format!("clients {}", names.join(", "))
+    }
 }
 
 impl Default for GeneratorShare {
@@ -56,5 +68,15 @@ mod tests {
             numbers.sort_unstable();
             assert_eq!(numbers, (0..all).collect::<Vec<_>>(), "{all} in {of}");
         }
+    }
+
+    #[test]
+    fn each_client_is_named_with_one_part() {
+        let second = GeneratorShare { index: 1, of: 2 };
+        assert_eq!(second.client_names(4), "clients c2, c4");
+        assert_eq!(
+            second.client_names(100),
+            "clients c2, c4, c6, c8, … c100 (50 in all)"
+        );
     }
 }

@@ -119,6 +119,17 @@ pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     ))
 }
 
+/// The subject of that name, whose program can be started: what cannot is said before anything else is begun.
+pub fn startable(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
+    let subject = find(name)?;
+    for part in iter::once(&subject).chain(subject.parts()) {
+        if let (None, Some(command)) = (part.missing(), part.program()) {
+            crate::exec::check_program(command)?;
+        }
+    }
+    Ok(subject)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,9 +8,11 @@ use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
 use bench::subject::{ConnectTo, Subject, SubjectError};
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use futures_util::StreamExt as _;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
+use super::runs::AuditPlan;
 use crate::batch::in_processes;
 use crate::checkers::kinds::is_alone;
 use crate::run::RunError;
@@ -60,7 +62,7 @@ pub async fn ask<T>(
     subject: &dyn Subject,
     shape: TopologyKind,
     target: Option<&str>,
-    log: PathBuf,
+    log: Option<PathBuf>,
     then: impl AsyncFnOnce(Result<Abilities, SubjectError>, &str) -> T,
 ) -> Result<(T, Option<String>), RunError> {
     let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
@@ -85,7 +87,7 @@ pub async fn ask<T>(
     let own = ours.as_ref().map(|deployment| deployment.url());
     let url = own.as_deref().or(target).unwrap_or_default();
     let to = ConnectTo {
-        log: Some(log),
+        log: Some(log.unwrap_or_else(|| work.path().join("hello.log"))),
         watchdog: Some(WATCHDOG),
         ..ConnectTo::new(url, "c1", 7, "none")
     };
@@ -98,14 +100,14 @@ pub async fn ask<T>(
 }
 
 /// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.
-pub async fn meet(
+async fn meet(
     name: &str,
     shapes: &[TopologyKind],
     target: Option<&str>,
     prefix: &str,
     logs: &Path,
 ) -> Result<ProbedLock, RunError> {
-    let found = bench::subjects::find(name).map_err(|why| RunError::Input(why.to_string()))?;
+    let found = bench::subjects::find(name)?;
     let program = found.program().map(<[String]>::to_vec);
     let assumed = Abilities::assumed(found.kinds());
     let subject = in_processes(found)?;
@@ -155,12 +157,46 @@ pub async fn meet(
             }
             has
         };
-        let (has, version) = ask(subject.as_ref(), shape, target, log, then).await?;
+        let (has, version) = ask(subject.as_ref(), shape, target, Some(log), then).await?;
         met.server = version;
         met.met_on = met.met_on.or(has.is_ok().then_some(shape));
         met.abilities.push((shape, has));
     }
     Ok(met)
+}
+
+/// Meets all locks of an audit, several at a time; `met` hears of each. None, where the audit is cancelled.
+///
+/// # Errors
+/// As [`meet`].
+pub async fn meet_all(
+    names: &[String],
+    plan: &AuditPlan,
+    target: Option<&str>,
+    prefix: &str,
+    met: &(dyn Fn() + Sync),
+) -> Result<Vec<ProbedLock>, RunError> {
+    let asks = |shape: &TopologyKind| {
+        let mut scenarios = plan.scenarios.iter();
+        scenarios.any(|asked| asked.scenario.topology.kind == *shape)
+    };
+    let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asks).collect();
+    let meeting = (1..).zip(names).map(|(number, name)| {
+        let logs = plan.root.join("logs").join(format!("subject-{number}"));
+        let (prefix, shapes) = (format!("{prefix}meet-{number}:"), &shapes);
+        async move {
+            let probed = meet(name, shapes, target, &prefix, &logs).await;
+            met();
+            probed
+        }
+    });
+    let meeting: Vec<_> = meeting.collect();
+    let meeting = futures_util::stream::iter(meeting).buffered(plan.batch.jobs);
+    let mut cancel = plan.batch.cancel.clone();
+    tokio::select! {
+        met = meeting.collect::<Vec<_>>() => met.into_iter().collect(),
+        Ok(_) = cancel.wait_for(|is| *is) => Ok(Vec::new()),
+    }
 }
 
 /// What `conform` finds, in so far as it ended in time.

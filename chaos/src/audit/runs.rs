@@ -18,8 +18,10 @@ use super::{OpenQuestion, beside, doubt, fitted};
 use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use crate::plan::Plan;
 use crate::plan_parts::{self, Digest};
+use crate::planner::FitServers;
 use crate::run::{RunError, ScenarioRun, missing_server};
 use crate::scenario::{Scenario, scenario_text};
+use crate::scenario_source::{MatrixServer, ScenarioSource, digest, on_server};
 use crate::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 
 /// A scenario of an audit.
@@ -34,6 +36,44 @@ pub struct AuditScenario {
     pub refused: Option<String>,
     /// What parts must have in common of it; nothing in it is drawn.
     pub digest: Digest,
+}
+
+impl AuditScenario {
+    /// Scenarios as they were asked for, each on each server of a matrix; one about a server of its own stays on it.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn all(
+        sources: Vec<ScenarioSource>,
+        locks: &str,
+        matrix: &[Option<MatrixServer>],
+        fit: &FitServers<'_>,
+    ) -> Result<Vec<Self>, RunError> {
+        let mut all = Vec::new();
+        for source in sources {
+            let given = source.scenario.clone().map_err(RunError::Input)?;
+            let (scenario, refused) = match fit(&source, given.clone()) {
+                Ok(fitted) => (fitted, None),
+                Err(why) => (given.clone(), Some(why)),
+            };
+            let servers = match scenario.is_for_any_server() {
+                true => matrix,
+                false => &[None],
+            };
+            for server in servers.iter().map(Option::as_ref) {
+                let mut scenario = scenario.clone();
+                on_server(&mut scenario.topology, server);
+                all.push(Self {
+                    file: source.file.clone(),
+                    scenario,
+                    server: server.map_or_else(String::new, |server| server.name.clone()),
+                    refused: refused.clone(),
+                    digest: digest(&given, server, 0, locks)?,
+                });
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// What an audit tries, and how.

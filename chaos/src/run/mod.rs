@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench::parts::GeneratorShare;
-use bench::subject::Subject;
+use bench::subject::{Subject, SubjectError};
 use cluster_config::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Server, Topology, UpOptions,
 };
@@ -84,6 +84,9 @@ pub enum RunError {
     /// A server, a package or an engine is missing, or no server answered (exit 69).
     #[error("{0}")]
     Missing(String),
+    /// What was asked cannot be meant (exit 64).
+    #[error("{0}")]
+    Usage(String),
     /// The user has to change an input (exit 65).
     #[error("{0}")]
     Input(String),
@@ -105,9 +108,20 @@ impl RunError {
         let named = |why: String| format!("{}: {why}", plan.name);
         match self {
             Self::Missing(why) => Self::Missing(named(why)),
+            Self::Usage(why) => Self::Usage(named(why)),
             Self::Input(why) => Self::Input(named(why)),
             Self::NotApplicable(why) => Self::NotApplicable(named(why)),
             Self::Other(why) => Self::Other(named(why)),
+        }
+    }
+}
+
+impl From<SubjectError> for RunError {
+    fn from(error: SubjectError) -> Self {
+        match error {
+            SubjectError::Usage(why) => Self::Usage(why),
+            SubjectError::Unreachable(why) => Self::Missing(why),
+            SubjectError::NotApplicable(why) => Self::NotApplicable(why),
         }
     }
 }

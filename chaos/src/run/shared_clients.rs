@@ -21,6 +21,7 @@ use cluster_config::Party;
 use results::history::{Entry, Event, Line};
 use results::history_file;
 use results::history_parts::Parts;
+use results::run::Run;
 use results::secrets::hide_in;
 use results::store::HISTORY_FILE;
 use tokio::sync::watch;
@@ -28,8 +29,10 @@ use tokio::sync::watch;
 use super::recorded::Recorded;
 use super::run_judgement::judged;
 use super::{RunError, RunOptions, ScenarioRun, carried_out};
+use crate::batch::PlannedRun;
 use crate::client_sizes;
 use crate::faults::{Target, find};
+use crate::kept_plan::PLAN_FILE;
 use crate::plan::Plan;
 use crate::scenario::{FaultParty, FaultSite, FaultTrigger};
 use crate::tracker::Tracker;
@@ -140,7 +143,7 @@ pub async fn record_part(
 }
 
 /// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each left lies, by its number.
-pub fn judge_whole(
+fn judge_whole(
     plan: &Plan,
     of: u32,
     left: &[(u32, PathBuf)],
@@ -214,6 +217,42 @@ pub fn judge_whole(
     }
     whole.faults.sort_by_key(|fault| fault.injected_ns);
     judged(plan, dir, subject, history_file::PLAIN_MAX_BYTES, whole)
+}
+
+/// Judges runs that are parts of one scenario as the whole that they make, whose history and plan are put into `target`. `None`: they share no clients.
+///
+/// # Errors
+/// Parts of different plans, or plans that cannot be read.
+pub fn judge_parts(
+    runs: &[Run],
+    dirs: &[PathBuf],
+    target: &Path,
+) -> Result<Option<ScenarioRun>, RunError> {
+    let (mut common, mut left, mut of) = (None, Vec::new(), 1);
+    for (run, dir) in runs.iter().zip(dirs) {
+        let path = dir.join(PLAN_FILE);
+        let (Some(part), "chaos", true) = (&run.part, run.command.as_str(), path.is_file()) else {
+            continue;
+        };
+        let text = results::limits::read_text(path).map_err(RunError::Input)?;
+        let plan = Plan::from_json(&text).map_err(|error| RunError::Input(error.to_string()))?;
+        if common
+            .replace(plan.clone())
+            .is_some_and(|common| common != plan)
+        {
+            let why = format!("{} was made from another plan", run.run);
+            return Err(RunError::Input(why));
+        }
+        left.push((part.index, dir.clone()));
+        of = part.of;
+    }
+    let Some(plan) = common else {
+        return Ok(None);
+    };
+    let path = target.join(PLAN_FILE);
+    fs::write(&path, plan.to_json()).map_err(|error| RunError::io("write", &path, &error))?;
+    let whole = PlannedRun::of_plan(plan)?;
+    judge_whole(&whole.plan, of, &left, whole.subject.as_ref(), target).map(Some)
 }
 
 fn create(path: &Path) -> Result<File, RunError> {

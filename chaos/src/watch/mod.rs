@@ -12,9 +12,12 @@
 //! | `possession.rs` | decides who has each lock, and when that changed |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
+//! | `live.rs`, `held_now.rs` | listens to servers while they work; looks once at what their keys hold |
 //! | `finding_kinds.rs` | the kinds of findings, why each matters and what helps |
 
 mod finding_kinds;
+mod held_now;
+mod live;
 mod patterns;
 mod possession;
 mod recipes;
@@ -23,8 +26,9 @@ mod sources;
 mod units;
 
 pub use finding_kinds::{FINDING_KINDS, FindingKind};
+pub use held_now::look_once;
+pub use live::{LiveWatch, watch_live};
 pub use patterns::pattern_of;
 pub use possession::{WatchOptions, WatchedTraffic, Watcher};
 pub use recipes::{RECIPES, Recipe};
-pub use snapshot::{KeyValue, find_endless, holder_of_key};
 pub use sources::{SourceError, read_bytes, read_file};

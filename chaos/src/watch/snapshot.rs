@@ -9,7 +9,7 @@ use super::units::hash;
 
 /// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyValue {
+pub(super) enum KeyValue {
     /// A string, or its beginning.
     Text(Vec<u8>),
     /// The fields of a hash.
@@ -17,7 +17,7 @@ pub enum KeyValue {
 }
 
 /// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
-pub fn holder_of_key(
+pub(super) fn holder_of_key(
     name: &str,
     value: &KeyValue,
     left_ms: i64,
@@ -64,7 +64,7 @@ pub fn holder_of_key(
 }
 
 /// Says which of the holders have no end.
-pub fn find_endless(report: &mut WatchReport) {
+pub(super) fn find_endless(report: &mut WatchReport) {
     let endless: Vec<&WatchedHolder> = report
         .holders
         .iter()

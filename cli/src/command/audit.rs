@@ -4,29 +4,28 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use chaos::audit::probe::{ProbedLock, meet};
+use bench::subjects::startable;
+use chaos::audit::probe::{ProbedLock, meet_all};
 use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario};
 use chaos::builtin;
 use chaos::plan::Plan;
-use chaos::plan_parts::{self, Digest, digest_of_plan};
+use chaos::plan_parts;
 use chaos::run::RunError;
-use chaos::scenario::Suite;
+use chaos::scenario::{Scenario, Suite};
+use chaos::scenario_source::{ScenarioSource, seeds};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
-use futures_util::StreamExt as _;
 use indicatif::ProgressBar;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 use results::run::ScenarioResult;
 
-use super::abilities::startable;
 use super::bench_run::{keep_server, measure, short_plan};
 use super::part_number::PartArgs;
 use super::run::{Keeper, NOTHING_TRIED};
 use super::scenario_batch::batch_options;
-use super::scenario_source::{Source, seeds, source};
-use super::target::{OwnServers, Servers};
+use super::target::OwnServers;
 use crate::args::ResultArgs;
 use crate::exit;
 use crate::project::Project;
@@ -132,7 +131,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         servers.check_allowed(&sources)?;
         servers.ask().await?;
     }
-    let scenarios = scenarios(&options, &names, sources, servers.as_ref())?;
+    let fit = |source: &ScenarioSource, scenario: Scenario| match &servers {
+        Some(servers) => servers.fitted(source, scenario),
+        None => Ok(scenario),
+    };
+    let matrix = options.own.matrix()?;
+    let scenarios = AuditScenario::all(sources, &names.join(", "), &matrix, &fit)?;
     let mut keeper = Keeper::begin(terminal, "audit", "audit", seed)?;
     keeper.shown = options.shown;
     let cancel = keeper.cancel.clone();
@@ -251,13 +255,16 @@ fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
 fn suite(
     options: &Options,
     systems: &BTreeSet<Option<String>>,
-) -> anyhow::Result<(String, Vec<Source>)> {
+) -> anyhow::Result<(String, Vec<ScenarioSource>)> {
     if !options.scenarios.is_empty() {
-        let named = options.scenarios.iter().map(|name| source(name));
-        return Ok(("chosen".to_owned(), named.collect::<anyhow::Result<_>>()?));
+        let named = options
+            .scenarios
+            .iter()
+            .map(|name| ScenarioSource::find(name));
+        return Ok(("chosen".to_owned(), named.collect::<Result<_, _>>()?));
     }
     let suite = Suite::of(options.suite()).map_err(exit::usage)?;
-    let within = |source: &Source| {
+    let within = |source: &ScenarioSource| {
         let scenario = source.scenario.as_ref();
         scenario.is_ok_and(|scenario| {
             let system = scenario.topology.kind.system_name().map(str::to_owned);
@@ -267,52 +274,8 @@ fn suite(
     let all = builtin::suite()
         .into_iter()
         .filter(|one| !one.control)
-        .map(Source::of);
+        .map(ScenarioSource::of);
     Ok((options.suite().to_owned(), all.filter(within).collect()))
-}
-
-fn scenarios(
-    options: &Options,
-    names: &[String],
-    sources: Vec<Source>,
-    servers: Option<&Servers>,
-) -> anyhow::Result<Vec<AuditScenario>> {
-    let matrix = options.own.matrix()?;
-    let mut all = Vec::new();
-    for source in sources {
-        let given = source.scenario.clone().map_err(exit::input)?;
-        let scenario = given.clone();
-        let fitted = servers.map(|servers| servers.fitted(&source, scenario.clone()));
-        let (scenario, refused) = match fitted {
-            None => (scenario, None),
-            Some(Ok(fitted)) => (fitted, None),
-            Some(Err(why)) => (scenario, Some(why)),
-        };
-        // One about a server of its own stays on it.
-        let anywhere = scenario.is_for_any_server();
-        for server in &matrix {
-            let mut asked = AuditScenario {
-                file: source.file.clone(),
-                scenario: scenario.clone(),
-                server: String::new(),
-                refused: refused.clone(),
-                digest: Digest::new(),
-            };
-            let mut given = given.clone();
-            if let (Some(server), true) = (server, anywhere) {
-                for topology in [&mut asked.scenario.topology, &mut given.topology] {
-                    topology.server.clone_from(&server.asked);
-                }
-                asked.server.clone_from(&server.name);
-            }
-            asked.digest = digest_of_plan(&Plan::new(&given, 0), &names.join(", "))?;
-            all.push(asked);
-            if !anywhere {
-                break;
-            }
-        }
-    }
-    Ok(all)
 }
 
 struct AuditRun<'a> {
@@ -411,42 +374,17 @@ impl AuditRun<'_> {
         let bar = self
             .terminal
             .bar(self.names.len() as u64, "locks, step by step");
-        let meeting = self.names.iter().enumerate().map(|(index, name)| {
-            let logs = keeper
-                .path()
-                .join("logs")
-                .join(format!("subject-{}", index + 1));
-            let prefix = format!("{}meet-{}:", keeper.key_prefix(), index + 1);
-            let target = self.options.own.target.as_deref();
-            let asked = |shape: &TopologyKind| {
-                let mut scenarios = self.plan.scenarios.iter();
-                scenarios.any(|asked| asked.scenario.topology.kind == *shape)
-            };
-            let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asked).collect();
-            let bar = &bar;
-            async move {
-                let met = meet(name, &shapes, target, &prefix, &logs).await;
-                bar.inc(1);
-                met
-            }
-        });
-        let meeting: Vec<_> = meeting.collect();
-        let all = futures_util::stream::iter(meeting)
-            .buffered(self.plan.batch.jobs)
-            .collect::<Vec<_>>();
-        let met = tokio::select! {
-            met = all => met,
-            () = keeper.cancel.wanted() => Vec::new(),
-        };
+        let target = self.options.own.target.as_deref();
+        let prefix = keeper.key_prefix();
+        let met = meet_all(&self.names, &self.plan, target, &prefix, &|| bar.inc(1)).await?;
         bar.finish_and_clear();
-        for met in met.iter().flatten() {
-            for finding in met.audited.conform.iter().flat_map(|found| &found.findings) {
-                let name = &met.audited.name;
-                self.terminal
-                    .note(&format!("{name}: {}: {}", finding.name, finding.found));
+        for ProbedLock { audited, .. } in &met {
+            for finding in audited.conform.iter().flat_map(|found| &found.findings) {
+                let line = format!("{}: {}: {}", audited.name, finding.name, finding.found);
+                self.terminal.note(&line);
             }
         }
-        Ok(met.into_iter().collect::<Result<_, _>>()?)
+        Ok(met)
     }
 
     /// Measures those that said hello, in turns with each other; where that fails, each by itself.

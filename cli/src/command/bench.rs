@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use bench::abilities::Abilities;
+use bench::client_cores::pin_servers;
 use bench::driver::{self, BenchPlan, Leasing, Placement};
 use bench::server_stats::ServerWatch;
+use bench::subjects::startable;
 use bench::workload::Pace;
 use clap::Args;
 use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
-use results::run::BenchRow;
-use results::verdict::State;
 
-use super::abilities::startable;
 use super::bench_part;
-use super::bench_place;
-use super::bench_run::{Ended, keep_server, measure, measure_at};
+use super::bench_run::{Ended, judge, keep_server, measure, measure_at, sync_every_write};
 use super::bench_sweep::{self, Over};
 use super::part_number::{PARTS, PartArgs};
 use super::provisioner::ProvisionerArgs;
@@ -229,14 +227,15 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
             let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
             let mut running = Vec::new();
             for kind in group {
-                let topology = bench_place::topology(*kind, options.fsync);
+                let topology = topology(*kind, options.fsync);
                 running.push(up(options, topology, links, &kind.to_string(), keeper).await?);
             }
             let (url, kind) = (running[0].url(), group[0].to_string());
             let mut plan = plan(options, &url, &kind, keeper);
             plan.added_rtt = *rtt;
             if let [alone] = running.as_slice() {
-                plan.client_cores = bench_place::pin_servers(alone, options.clients);
+                let servers = alone.nodes().iter().map(|node| alone.pid(&node.name));
+                plan.client_cores = pin_servers(servers, options.clients);
                 if rtt.is_some() {
                     plan.direct_round_trip = past_the_proxy(alone).await;
                 }
@@ -257,6 +256,15 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
         }
     }
     Ok(None)
+}
+
+/// Servers of a kind; with `fsync` those of Redis write each grant to their disk before they answer it, as others do by themselves.
+fn topology(kind: TopologyKind, fsync: bool) -> Topology {
+    let mut topology = Topology::of(kind);
+    if fsync && kind.is_redis() {
+        sync_every_write(&mut topology);
+    }
+    topology
 }
 
 /// Where each subject of a plan is measured: on every one of the deployments that is for it. The plan then names a subject once for each.
@@ -476,16 +484,6 @@ fn precision(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|share| *share > 0.0)
         .ok_or_else(|| crate::args::invalid("precision", text, "a share above 0%, such as 5%"))
-}
-
-pub(super) fn judge(rows: &[BenchRow]) -> u8 {
-    if rows.iter().any(|row| row.safety.state == State::Violated) {
-        exit::NOT_AS_EXPECTED
-    } else if rows.iter().any(|row| row.valid) {
-        exit::AS_EXPECTED
-    } else {
-        exit::UNKNOWN
-    }
 }
 
 #[cfg(test)]

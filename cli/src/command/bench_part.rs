@@ -1,25 +1,21 @@
 //! `bench --part K/N`: one target, loaded by several generators that begin and end each round together. `merge` makes one run of theirs.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bench::driver::{BenchOutcome, Source};
+use bench::driver::{BenchOutcome, ROUNDS_FILE};
 use bench::parts::{Barrier, BarrierError, GeneratorShare};
 use chaos::plan_parts::{digest, record_load};
 use results::run::Run;
 
-use super::bench::{Options, judge, plan};
-use super::bench_run::{Ended, GeneratorPart, measure_at};
+use super::bench::{Options, plan};
+use super::bench_run::{Ended, GeneratorPart, judge, measure_at};
 use super::run::Keeper;
 use super::target::Servers;
 use crate::exit;
 use crate::terminal::Terminal;
-
-/// What a part measured, a line for each round.
-const ROUNDS_FILE: &str = "rounds.jsonl";
 
 pub(super) fn check(options: &Options) -> anyhow::Result<()> {
     let Some(url) = &options.target else {
@@ -55,7 +51,7 @@ pub(super) async fn run(
     let (clients, seed) = (plan.clients, plan.seed);
     bench::driver::check_plan(&plan).map_err(exit::usage)?;
     let common = plan.in_common();
-    let has = |part| clients_of(part, clients);
+    let has = |part: GeneratorShare| part.client_names(clients);
     keeper.is_part(Some(record_load(share, seed, &digest(&common), has)))?;
 
     let within = options.parts_within;
@@ -63,7 +59,7 @@ pub(super) async fn run(
         "part {} of {}: {}",
         share.index,
         share.of,
-        clients_of(share, clients)
+        share.client_names(clients)
     ));
     let barrier = join(url, &plan.key_prefix, share, common, within, keeper).await?;
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
@@ -136,29 +132,6 @@ pub(super) async fn join(
     Ok(Arc::new(barrier))
 }
 
-pub(super) fn clients_of(share: GeneratorShare, clients: u32) -> String {
-    const SHOWN: u32 = 4;
-    let count = share.count(clients);
-    let name = |own: u32| format!("c{}", share.number(own) + 1);
-    let mut names: Vec<String> = (0..count.min(SHOWN)).map(name).collect();
-    if count > SHOWN {
-        names.push(format!("… {} ({count} in all)", name(count - 1)));
-    }
-    format!("clients {}", names.join(", "))
-}
-
-/// What all parts measured, from what each wrote down; in the order of `runs`.
-pub(super) fn merged(runs: &[Run], dirs: &[PathBuf]) -> anyhow::Result<BenchOutcome> {
-    let mut sources: Vec<Source> = Vec::new();
-    for (run, dir) in runs.iter().zip(dirs) {
-        // One that was killed before its first line has measured nothing.
-        if let Ok(file) = results::limits::open(&dir.join(ROUNDS_FILE)) {
-            sources.push((run.run.clone(), Box::new(BufReader::new(file))));
-        }
-    }
-    bench::driver::merged(sources).map_err(exit::input)
-}
-
 /// Puts what all parts measured in the place of what each of them could know; the exit code.
 pub(super) fn put(outcome: BenchOutcome, joined: &mut Run) -> u8 {
     joined.rows = outcome.rows;
@@ -172,20 +145,4 @@ pub(super) fn put(outcome: BenchOutcome, joined: &mut Run) -> u8 {
     joined.warnings.retain(|warning| !said(warning));
     joined.warnings.extend(outcome.warnings.iter().cloned());
     judge(&joined.rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_client_is_named_with_one_part() {
-        let share = |index| GeneratorShare { index, of: 2 };
-        assert_eq!(clients_of(share(0), 4), "clients c1, c3");
-        assert_eq!(clients_of(share(1), 4), "clients c2, c4");
-        assert_eq!(
-            clients_of(share(1), 100),
-            "clients c2, c4, c6, c8, … c100 (50 in all)"
-        );
-    }
 }

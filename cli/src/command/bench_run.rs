@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::client_cores;
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, OnRound, Placement};
 use bench::parts::Barrier;
-use bench::subject::SubjectError;
 use cluster_config::Topology;
-use results::run::ServerInfo;
+use results::run::{BenchRow, ServerInfo};
+use results::verdict::State;
 
-use super::bench_place;
 use super::run::Keeper;
 use crate::exit;
 
@@ -70,7 +70,8 @@ pub(super) async fn measure_at(
             shown.set_message(format!("{topology} {}", progress.now));
         })),
     };
-    let subjects = bench_place::subjects(plan)?;
+    let program = std::env::current_exe()?.display().to_string();
+    let subjects = client_cores::subjects(plan, &program)?;
     let outcome = match places {
         None => driver::run_subjects(plan, subjects, &hooks).await,
         Some(places) => {
@@ -80,7 +81,7 @@ pub(super) async fn measure_at(
     bar.finish_and_clear();
     match outcome {
         Ok(outcome) => Ok(keep(outcome, keeper)?),
-        Err(error) => Err(subject_error(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -104,10 +105,21 @@ fn keep(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<End
     }))
 }
 
-pub(crate) fn subject_error(error: &SubjectError) -> anyhow::Error {
-    match error {
-        SubjectError::Unreachable(_) => exit::missing(error),
-        SubjectError::Usage(_) | SubjectError::NotApplicable(_) => exit::usage(error),
+/// Redis writes each grant to its disk before it answers it.
+pub(super) fn sync_every_write(topology: &mut Topology) {
+    let lines = [("appendonly", "yes"), ("appendfsync", "always")];
+    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    topology.config.extend(lines);
+}
+
+/// The exit code of measured rows.
+pub(super) fn judge(rows: &[BenchRow]) -> u8 {
+    if rows.iter().any(|row| row.safety.state == State::Violated) {
+        exit::NOT_AS_EXPECTED
+    } else if rows.iter().any(|row| row.valid) {
+        exit::AS_EXPECTED
+    } else {
+        exit::UNKNOWN
     }
 }
 

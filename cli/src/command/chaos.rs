@@ -1,31 +1,23 @@
 //! Runs scenarios side by side, planned first, and keeps each as soon as it is done.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use bench::abilities::Abilities;
-use bench::subject::{Subject, SubjectError};
-use chaos::audit::probe::ask;
-use chaos::audit::{fitted, place};
-use chaos::batch::{PlannedRun, in_processes};
+use bench::subjects::startable;
+use chaos::batch::PlannedRun;
 use chaos::builtin::{self, BUILTINS};
 use chaos::plan::Plan;
-use chaos::plan_parts::{self, Digest, digest_of_plan};
-use chaos::run::missing_server;
+use chaos::plan_parts::{self, Digest};
+use chaos::planner::{PlannedScenarios, Planner};
 use chaos::scenario::Scenario;
+use chaos::scenario_source::{ScenarioSource, seeds};
 use clap::Args;
-use cluster_config::TopologyKind;
-use results::run::NotApplicable;
 
-use super::abilities::startable;
 use super::chaos_part::ShareArgs;
 use super::part_number::PartArgs;
 use super::provisioner::ProvisionerArgs;
 use super::run::Keeper;
-use super::scenario_batch::{batch_options, run_all, skipped};
-use super::scenario_source::{Source, seeds, source};
-use super::target::{OnServer, OwnServers, Servers};
+use super::scenario_batch::{batch_options, run_all};
+use super::target::OwnServers;
 use crate::args::ResultArgs;
 use crate::exit;
 use crate::project::Project;
@@ -128,17 +120,30 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
             servers.ask().await?;
         }
     }
-    let (planned, mut not_applicable) = Planner {
-        options: &options,
-        servers: servers.as_ref(),
-        seed,
+    let fit = |source: &ScenarioSource, mut scenario: Scenario| match &servers {
+        Some(servers) => servers.fitted(source, scenario),
+        None => {
+            options.provisioner.apply(&mut scenario.topology);
+            Ok(scenario)
+        }
+    };
+    let planner = Planner {
+        subject: options.subject.as_deref(),
+        all: options.all,
+        dry_run: options.dry_run,
+        target: options.own.target.as_deref(),
+        seeds: seeds(seed, options.repeat).collect(),
         matrix: options.own.matrix()?,
-        terminal,
-        known: BTreeMap::new(),
+        fit: &fit,
+    };
+    let PlannedScenarios {
+        runs,
+        mut not_applicable,
+    } = planner.plan(&sources).await?;
+    for skipped in &not_applicable {
+        terminal.detail(&skipped.to_string());
     }
-    .all(sources)
-    .await?;
-    let (mut planned, digests): (Vec<PlannedRun>, Vec<Digest>) = planned.into_iter().unzip();
+    let (mut planned, digests): (Vec<PlannedRun>, Vec<Digest>) = runs.into_iter().unzip();
     let mut part = None;
     if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
         let all = planned.iter().zip(digests);
@@ -199,16 +204,26 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
 }
 
 /// The files and built-in scenarios that were asked for.
-fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>> {
+fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<ScenarioSource>> {
     if !options.all {
-        return options.scenarios.iter().map(|name| source(name)).collect();
+        let named = options
+            .scenarios
+            .iter()
+            .map(|name| ScenarioSource::find(name));
+        return Ok(named.collect::<Result<_, _>>()?);
     }
     if !options.own.names_servers() {
-        return Ok(builtin::suite().into_iter().map(Source::of).collect());
+        return Ok(builtin::suite()
+            .into_iter()
+            .map(ScenarioSource::of)
+            .collect());
     }
     // A control says nothing of a server.
-    let all = BUILTINS.iter().filter(|one| !one.control).map(Source::of);
-    let mut all: Vec<Source> = all.collect();
+    let all = BUILTINS
+        .iter()
+        .filter(|one| !one.control)
+        .map(ScenarioSource::of);
+    let mut all: Vec<ScenarioSource> = all.collect();
     all.retain(|source| {
         let scenario = source.scenario.as_ref();
         scenario.map_or(true, Scenario::is_for_any_server)
@@ -219,173 +234,4 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Source>
         BUILTINS.len()
     ));
     Ok(all)
-}
-
-enum SkippedScenario {
-    Wrong(String),
-    /// It is not for this lock, or its server is not here; the others are run.
-    Out(NotApplicable),
-}
-
-struct Planner<'a> {
-    options: &'a Options,
-    servers: Option<&'a Servers>,
-    seed: u64,
-    matrix: Vec<Option<OnServer>>,
-    terminal: &'a Terminal,
-    /// What locks said of themselves, on servers of each shape.
-    known: BTreeMap<(String, TopologyKind), Result<Abilities, SubjectError>>,
-}
-
-impl Planner<'_> {
-    /// All that is wrong is said together.
-    async fn all(
-        mut self,
-        sources: Vec<Source>,
-    ) -> anyhow::Result<(Vec<(PlannedRun, Digest)>, Vec<NotApplicable>)> {
-        let (mut planned, mut not_applicable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-        for source in &sources {
-            match self.one(source).await? {
-                Ok(plans) => planned.extend(plans),
-                Err(SkippedScenario::Wrong(why)) => wrong.push(why),
-                Err(SkippedScenario::Out(skipped)) => {
-                    self.terminal.detail(&skipped.to_string());
-                    not_applicable.push(skipped);
-                }
-            }
-        }
-        match wrong.is_empty() {
-            true => Ok((planned, not_applicable)),
-            false => Err(exit::input(wrong.join("\n"))),
-        }
-    }
-
-    /// The way of one scenario: onto the servers, with the lock in it, on each server of the matrix, with each seed.
-    async fn one(
-        &mut self,
-        source: &Source,
-    ) -> anyhow::Result<Result<Vec<(PlannedRun, Digest)>, SkippedScenario>> {
-        let scenario = match self.on_servers(source) {
-            Ok(scenario) => scenario,
-            Err(left) => return Ok(Err(left)),
-        };
-        // Parts may each have servers of their own, and what is found there is no part of what was asked for.
-        let asked = match (&source.scenario, self.servers) {
-            (Ok(asked), Some(_)) => asked.clone(),
-            _ => scenario.clone(),
-        };
-        let lock = self.options.subject.as_ref();
-        let lock = lock.unwrap_or(&asked.lock.subject).clone();
-        let (scenario, subject) = match self.with_lock(scenario).await? {
-            Ok(fitting) => fitting,
-            Err(skipped) => return Ok(Err(SkippedScenario::Out(skipped))),
-        };
-        let mut planned = Vec::new();
-        for server in &self.matrix {
-            let (mut scenario, mut asked) = (scenario.clone(), asked.clone());
-            if let Some(server) = server {
-                for topology in [&mut scenario.topology, &mut asked.topology] {
-                    topology.server.clone_from(&server.asked);
-                }
-            }
-            for seed in seeds(self.seed, self.options.repeat) {
-                let digest = digest_of_plan(&Plan::new(&asked, seed), &lock)?;
-                let plan = Plan::new(&scenario, seed);
-                let subject = subject.clone();
-                planned.push((PlannedRun { plan, subject }, digest));
-            }
-        }
-        Ok(Ok(planned))
-    }
-
-    fn on_servers(&self, source: &Source) -> Result<Scenario, SkippedScenario> {
-        let mut scenario = source.scenario.clone().map_err(SkippedScenario::Wrong)?;
-        match self.servers {
-            Some(servers) => {
-                scenario = servers
-                    .fitted(source, scenario)
-                    .map_err(SkippedScenario::Wrong)?;
-            }
-            None => self.options.provisioner.apply(&mut scenario.topology),
-        }
-        let missing = || missing_server(&scenario.topology, &scenario.faults);
-        if let (true, None) = (self.options.all, self.servers)
-            && let Some(why) = missing()
-        {
-            let subject = self.options.subject.as_ref();
-            let subject = subject.unwrap_or(&scenario.lock.subject);
-            let kind = scenario.topology.kind;
-            return Err(SkippedScenario::Out(skipped(
-                &scenario.name,
-                kind,
-                subject,
-                why,
-            )));
-        }
-        Ok(scenario)
-    }
-
-    /// The scenario with the lock in it that is asked for, and that lock; or why it is not for that lock. Servers of another shape are wrong
-    /// usage where the scenario was named, and the suite goes on with those that fit.
-    async fn with_lock(
-        &mut self,
-        scenario: Scenario,
-    ) -> anyhow::Result<Result<(Scenario, Arc<dyn Subject>), NotApplicable>> {
-        let all = self.options.all;
-        let given = self.options.subject.as_deref();
-        let name = given.unwrap_or(&scenario.lock.subject).to_owned();
-        let found = match self.options.dry_run {
-            true => bench::subjects::find(&name).map_err(exit::usage)?,
-            false => startable(&name)?,
-        };
-        let not = |why| skipped(&scenario.name, scenario.topology.kind, &name, why);
-        let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
-        if all && control && scenario.lock.subject != name {
-            return Ok(Err(not(format!(
-                "it is a control, which shows that `{}` is convicted",
-                scenario.lock.subject
-            ))));
-        }
-        let assumed = Abilities::assumed(found.kinds());
-        // What a file says of a lock of ours was looked at when it was read.
-        let read = given.is_none() && found.program().is_none() && found.parts().is_empty();
-        if let (Err(why), false, false) =
-            (place(scenario.topology.kind, &name, &assumed), all, read)
-        {
-            return Err(exit::usage(format!("{}: {why}", scenario.name)));
-        }
-        let subject = in_processes(found)?;
-        let has = match read || self.options.dry_run {
-            true => assumed,
-            false => match self.ask(&name, &subject, scenario.topology.kind).await? {
-                Ok(has) => has,
-                Err(SubjectError::NotApplicable(why)) => return Ok(Err(not(why))),
-                // The run says what is wrong, and goes on with the next.
-                Err(_) => assumed,
-            },
-        };
-        match fitted(&scenario, &name, &has) {
-            Ok(fitting) => Ok(Ok((fitting, subject))),
-            Err(why) if read => Err(exit::input(format!("{}: {why}", scenario.name))),
-            Err(why) => Ok(Err(not(why))),
-        }
-    }
-
-    async fn ask(
-        &mut self,
-        name: &str,
-        subject: &Arc<dyn Subject>,
-        shape: TopologyKind,
-    ) -> anyhow::Result<Result<Abilities, SubjectError>> {
-        let key = (name.to_owned(), shape);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
-        }
-        let logs = crate::files::work_dir()?;
-        let (log, target) = (logs.path().join("hello.log"), &self.options.own.target);
-        let answer = async |answer, _: &str| answer;
-        let (has, _) = ask(subject.as_ref(), shape, target.as_deref(), log, answer).await?;
-        self.known.insert(key, has.clone());
-        Ok(has)
-    }
 }

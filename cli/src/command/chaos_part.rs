@@ -1,6 +1,5 @@
 //! `chaos --part K/N --share clients`: one scenario whose clients several machines run. Each records; `merge` judges the whole.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +7,12 @@ use bench::parts::GeneratorShare;
 use bench::parts::clock::Reference;
 use chaos::batch::PlannedRun;
 use chaos::kept_plan::{self, PLAN_FILE};
-use chaos::plan::Plan;
 use chaos::plan_parts::{digest_of_plan, record_load};
-use chaos::run::shared_clients::{
-    PartBarrier, harms_servers, judge_whole, not_shareable, record_part,
-};
-use chaos::run::{RunOptions, ScenarioRun};
+use chaos::run::RunOptions;
+use chaos::run::shared_clients::{PartBarrier, harms_servers, not_shareable, record_part};
 use clap::{Args, ValueEnum};
-use results::run::Run;
 
-use super::bench_part::{clients_of, join, part_ways};
+use super::bench_part::{join, part_ways};
 use super::part_number::PARTS;
 use super::run::Keeper;
 use super::target::{Servers, allow};
@@ -92,7 +87,7 @@ impl ShareArgs {
         let name = format!("chaos-{}", plan.name);
         let mut keeper = Keeper::begin(terminal, "chaos", &name, plan.seed)?;
         let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
-        let has = |part| format!("{} of {}", clients_of(part, clients), plan.name);
+        let has = |part: GeneratorShare| format!("{} of {}", part.client_names(clients), plan.name);
         let digest = digest_of_plan(&plan, &plan.lock.subject)?;
         keeper.is_part(Some(record_load(share, plan.seed, &digest, has)))?;
         let (index, of) = (share.index, share.of);
@@ -144,38 +139,4 @@ impl ShareArgs {
         keeper.finish(code > exit::UNKNOWN)?;
         Ok(code)
     }
-}
-
-/// Whether these parts share the clients of one scenario.
-pub(super) fn are(runs: &[Run], dirs: &[PathBuf]) -> bool {
-    let mut pairs = runs.iter().zip(dirs);
-    pairs.any(|(run, dir)| {
-        run.part.is_some() && run.command == "chaos" && dir.join(PLAN_FILE).is_file()
-    })
-}
-
-/// Judges the parts of one scenario as one run, whose history and plan are put into `target`.
-pub(super) fn merged(runs: &[Run], dirs: &[PathBuf], target: &Path) -> anyhow::Result<ScenarioRun> {
-    let mut common: Option<Plan> = None;
-    let (mut left, mut of) = (Vec::new(), 1);
-    for (run, dir) in runs.iter().zip(dirs) {
-        let text = results::limits::read_text(dir.join(PLAN_FILE));
-        let (Some(part), Ok(text)) = (&run.part, text) else {
-            continue;
-        };
-        let plan = Plan::from_json(&text).map_err(exit::input)?;
-        if common.as_ref().is_some_and(|common| *common != plan) {
-            return Err(exit::input(format!(
-                "{} was made from another plan",
-                run.run
-            )));
-        }
-        common = Some(plan);
-        left.push((part.index, dir.clone()));
-        of = part.of;
-    }
-    let plan = common.ok_or_else(|| exit::input("no part says what it ran"))?;
-    std::fs::write(target.join(PLAN_FILE), plan.to_json())?;
-    let whole = PlannedRun::of_plan(plan)?;
-    judge_whole(&whole.plan, of, &left, whole.subject.as_ref(), target).map_err(exit::input)
 }

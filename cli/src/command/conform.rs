@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bench::exec::conform::{ConformOptions, Conformity, NotTried, Outcome, Step, conform};
+use bench::subjects::startable;
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use results::secrets;
 
-use super::abilities::startable;
 use super::target::Servers;
 use crate::args::{TargetConsent, duration};
 use crate::exit;

@@ -1,10 +1,8 @@
 //! One command per file; this file is the table of contents and what several of them share.
 
-mod abilities;
 pub(crate) mod audit;
 pub(crate) mod bench;
 mod bench_part;
-mod bench_place;
 mod bench_run;
 mod bench_sweep;
 pub(crate) mod chaos;
@@ -44,7 +42,6 @@ pub(crate) mod report;
 pub(crate) mod risk;
 mod run;
 mod scenario_batch;
-mod scenario_source;
 #[cfg(feature = "simulate")]
 pub(crate) mod simulate;
 pub(crate) mod soak;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
+use chaos::scenario_source::ScenarioSource;
 use clap::Args;
 use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use futures_util::future::join_all;
 
-use super::bench_run::{keep_server, measure_at, short_plan};
+use super::bench_run::{keep_server, measure_at, short_plan, sync_every_write};
 use super::run::{Keeper, seed};
 use super::scenario_batch::{batch_options, run_all};
-use super::scenario_source::source;
 use crate::args::ResultArgs;
 use crate::exit;
 use crate::terminal::Terminal;
@@ -77,7 +77,7 @@ async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let planned = SCENARIOS
         .iter()
         .map(|name| {
-            let scenario = source(name)?.scenario.map_err(exit::input)?;
+            let scenario = ScenarioSource::find(name)?.scenario.map_err(exit::input)?;
             Ok(PlannedRun::of_scenario(&scenario, seed)?)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -139,9 +139,7 @@ async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
 fn safe(kind: TopologyKind) -> Topology {
     let mut topology = Topology::of(kind);
     if kind == TopologyKind::Single {
-        let synced = [("appendonly", "yes"), ("appendfsync", "always")];
-        let synced = synced.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        topology.config.extend(synced);
+        sync_every_write(&mut topology);
     }
     topology
 }

@@ -3,7 +3,6 @@
 use chaos::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun};
-use cluster_config::TopologyKind;
 use futures_util::StreamExt as _;
 use results::run::{NotApplicable, ScenarioResult};
 
@@ -21,20 +20,6 @@ pub(super) fn batch_options(
         external: servers.and_then(|servers| servers.for_run(&keeper.key_prefix())),
         engine: servers.and_then(|servers| servers.engine.clone()),
         ..BatchOptions::new(jobs, keeper.cancel.flag())
-    }
-}
-
-pub(super) fn skipped(
-    name: &str,
-    topology: TopologyKind,
-    subject: &str,
-    why: String,
-) -> NotApplicable {
-    NotApplicable {
-        name: name.to_owned(),
-        topology: topology.to_string(),
-        subject: subject.to_owned(),
-        why,
     }
 }
 
@@ -99,7 +84,12 @@ pub(crate) async fn run_all(
                 keeper.save()?;
             }
             Err(RunError::NotApplicable(why)) => {
-                let skipped = skipped(&plan.name, plan.topology.kind, &plan.lock.subject, why);
+                let skipped = NotApplicable {
+                    name: plan.name,
+                    topology: plan.topology.kind.to_string(),
+                    subject: plan.lock.subject,
+                    why,
+                };
                 terminal.detail(&skipped.to_string());
                 keeper.run.not_applicable.push(skipped);
                 keeper.save()?;

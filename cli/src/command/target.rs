@@ -13,16 +13,15 @@ use chaos::faults::FAULTS;
 use chaos::faults::engine::Engine;
 use chaos::other_system::{described_by_lock, kind_of_system};
 use chaos::scenario::Scenario;
+use chaos::scenario_source::{MatrixServer, ScenarioSource, server_matrix};
 use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured,
-    Server, Topology, TopologyKind, resolve_host,
+    Topology, TopologyKind, resolve_host,
 };
 use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
-use super::bench_run::subject_error;
-use super::scenario_source::Source;
 use crate::args::{TargetConsent, elsewhere, unconnected};
 use crate::exit;
 use crate::terminal::Terminal;
@@ -53,12 +52,6 @@ pub(crate) struct OwnServers {
         value_name = "SERVER[,SERVER]"
     )]
     server: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct OnServer {
-    pub(crate) asked: String,
-    pub(crate) name: String,
 }
 
 impl OwnServers {
@@ -93,20 +86,9 @@ impl OwnServers {
         }
     }
 
-    /// What everything is to be run on: each server once; `None` alone: on what each scenario says.
-    pub(crate) fn matrix(&self) -> anyhow::Result<Vec<Option<OnServer>>> {
-        let mut all: Vec<Option<OnServer>> = Vec::new();
-        for asked in &self.server {
-            let name = Server::find(asked).map_err(exit::missing)?.name();
-            if !all.iter().flatten().any(|other| other.name == name) {
-                let asked = asked.clone();
-                all.push(Some(OnServer { asked, name }));
-            }
-        }
-        if all.is_empty() {
-            all.push(None);
-        }
-        Ok(all)
+    /// What everything is to be run on.
+    pub(crate) fn matrix(&self) -> anyhow::Result<Vec<Option<MatrixServer>>> {
+        server_matrix(&self.server).map_err(exit::missing)
     }
 }
 
@@ -243,8 +225,7 @@ impl Servers {
         let (described, shown) = match &self.target {
             Some(target) => (described(target, self.kind).await?, target.to_string()),
             None => {
-                let described = described_by_lock(&self.url, self.kind).await;
-                let described = described.map_err(|why| subject_error(&why))?;
+                let described = described_by_lock(&self.url, self.kind).await?;
                 (described, results::secrets::redact(&self.url))
             }
         };
@@ -289,7 +270,7 @@ impl Servers {
     }
 
     /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
-    pub(crate) fn check_allowed(&self, sources: &[Source]) -> anyhow::Result<()> {
+    pub(crate) fn check_allowed(&self, sources: &[ScenarioSource]) -> anyhow::Result<()> {
         let wrong = sources.iter().filter_map(|source| {
             // What cannot be read is said with everything else that is wrong.
             let scenario = source.scenario.as_ref().ok()?;
@@ -304,7 +285,11 @@ impl Servers {
     }
 
     /// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
-    pub(crate) fn fitted(&self, source: &Source, scenario: Scenario) -> Result<Scenario, String> {
+    pub(crate) fn fitted(
+        &self,
+        source: &ScenarioSource,
+        scenario: Scenario,
+    ) -> Result<Scenario, String> {
         let topology = match &self.found {
             Some(found) => found.topology().clone(),
             None if scenario.topology.kind == self.kind => scenario.topology.clone(),

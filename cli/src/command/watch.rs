@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chaos::watch::{SourceError, WatchOptions, WatchedTraffic, read_file};
+use chaos::watch::{
+    LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live,
+};
 use clap::Args;
 use results::store::HISTORY_FILE;
 use results::watch::WatchReport;
@@ -13,9 +15,6 @@ use super::target::Servers;
 use crate::args::TargetConsent;
 use crate::exit;
 use crate::terminal::Terminal;
-
-mod held_now;
-mod live;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,21 +96,35 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                 ));
             }
             let found = servers.ask().await?.clone();
-            let mut keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
+            let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
+            let cancel = keeper.cancel.flag();
             let seen = match options.once {
-                true => held_now::look(&found, options.show_values, &keeper.cancel).await,
-                false => live::watch(found, &options, watching, &mut keeper).await,
+                true => look_once(&found, options.show_values, &cancel).await,
+                false => {
+                    let live = LiveWatch {
+                        length: options.length,
+                        sample: options.sample,
+                        max_cost: options.max_cost,
+                        cancel,
+                    };
+                    watch_live(found, &live, watching, &|line| terminal.note(line)).await
+                }
             };
             match seen {
                 Ok(seen) => (seen, keeper),
                 Err(why) => {
                     keeper.discard();
-                    return Err(why);
+                    return Err(why.into());
                 }
             }
         }
     };
     let code = code_of(&seen.report, options.once);
+    let cost = seen.report.cost.as_ref();
+    if let Some(cost) = cost.filter(|cost| !cost.ended_by.is_empty()) {
+        let warning = format!("the watch ended early: {}", cost.ended_by);
+        keeper.run.warnings.push(warning);
+    }
     if seen.cut {
         let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
         keeper.run.warnings.push(warning.to_owned());

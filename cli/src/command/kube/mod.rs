@@ -6,11 +6,11 @@ mod run;
 use std::path::PathBuf;
 
 use chaos::faults::find;
+use chaos::scenario_source::ScenarioSource;
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
 use kubernetes::spec::{self, IMAGE, Spec, Storage, dns_label};
 
-use super::scenario_source::source;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -90,7 +90,7 @@ pub(crate) struct KubeOptions {
 impl KubeOptions {
     /// What is asked, with everything checked that can be without a cluster.
     fn spec(&self, terminal: &Terminal) -> anyhow::Result<Spec> {
-        let source = source(&self.scenario)?;
+        let source = ScenarioSource::find(&self.scenario)?;
         let scenario = source.scenario.clone().map_err(exit::input)?;
         let name = match &self.name {
             Some(name) => name.clone(),
@@ -138,7 +138,7 @@ impl KubeOptions {
             seed: terminal.common.seed.unwrap_or(SEED),
             repeat: self.repeat,
             subject: self.subject.clone(),
-            text: source.text().to_owned(),
+            text: source.text.clone(),
             scenario,
             servers,
             allow,

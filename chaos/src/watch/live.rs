@@ -1,0 +1,503 @@
+//! Watches servers while they work: MONITOR on each, its cost measured, successors followed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cluster_config::{External, MonitorLine, MonitorStream, Role, TopologyKind};
+use redis::Value;
+use results::watch::WatchCost;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::possession::{WatchOptions, WatchedTraffic, Watcher};
+use crate::run::RunError;
+
+/// What waits for this connection at a server before the watch ends: it must not fill the memory of a server.
+const BUFFER_MAX: u64 = 32 << 20;
+/// How often cost, buffers and the servers themselves are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many looks in a row that show too high a cost end the watch.
+const DEAR_LOOKS: u32 = 3;
+/// Fewer commands than this say nothing of what one costs.
+const COMMANDS_MIN: u64 = 200;
+/// Lines of one piece that goes from a connection to the watcher.
+const PIECE: usize = 64 << 10;
+/// A listener that is to end goes on until nothing has come for so long, and for [`LOOK`] at most.
+const SILENCE: Duration = Duration::from_millis(20);
+
+const OFFER: &str = "watch a replica with --light, look once with --once, or give --file what `redis-cli monitor` prints elsewhere";
+
+/// How servers are watched while they work.
+#[derive(Debug, Clone)]
+pub struct LiveWatch {
+    /// The time at most.
+    pub length: Duration,
+    /// Watch for the first of each second.
+    pub sample: Option<(Duration, Duration)>,
+    /// Cores of a server that the watch may take.
+    pub max_cost: f64,
+    /// True ends it.
+    pub cancel: watch::Receiver<bool>,
+}
+
+/// Lines of one server, or the end of its connection.
+struct Piece {
+    source: usize,
+    lines: Option<Vec<u8>>,
+}
+
+/// A server that is listened to.
+struct Source {
+    address: SocketAddr,
+    listens: bool,
+    usage: Option<Usage>,
+}
+
+/// Processor time in seconds and commands, by INFO.
+type Usage = (f64, u64);
+
+async fn usage(servers: &External, address: SocketAddr) -> Option<Usage> {
+    let info = servers.ask_server(address, &["INFO", "everything"]).await;
+    let Ok(Value::BulkString(info)) = info else {
+        return None;
+    };
+    let info = String::from_utf8_lossy(&info);
+    let field = |name: &str| -> Option<f64> {
+        let mut values = info.lines().filter_map(|line| line.strip_prefix(name));
+        values.next()?.strip_prefix(':')?.trim().parse().ok()
+    };
+    let cpu_s = field("used_cpu_user")? + field("used_cpu_sys")?;
+    Some((cpu_s, field("total_commands_processed")? as u64))
+}
+
+/// Cost per command between two looks, in microseconds, and commands.
+fn cost_per_command(before: Usage, after: Usage) -> (Option<f64>, u64) {
+    let commands = after.1.saturating_sub(before.1);
+    let us = (after.0 - before.0) * 1e6 / commands.max(1) as f64;
+    ((commands >= COMMANDS_MIN).then_some(us), commands)
+}
+
+fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
+/// How far the clocks of servers may be apart, in microseconds.
+async fn clock_doubt_us(servers: &External, addresses: &[SocketAddr]) -> u64 {
+    let mut offsets: Vec<(i64, i64)> = Vec::new();
+    let began = Instant::now();
+    for address in addresses {
+        let asked = began.elapsed().as_micros() as i64;
+        let time = servers.ask_server(*address, &["TIME"]).await;
+        let answered = began.elapsed().as_micros() as i64;
+        let time: Option<(i64, i64)> = time
+            .ok()
+            .and_then(|time| redis::from_redis_value(time).ok());
+        if let Some((seconds, micros)) = time {
+            let here = i64::midpoint(asked, answered);
+            offsets.push((seconds * 1_000_000 + micros - here, (answered - asked) / 2));
+        }
+    }
+    let low = offsets.iter().map(|(offset, doubt)| offset - doubt).min();
+    let high = offsets.iter().map(|(offset, doubt)| offset + doubt).max();
+    let apart = low.zip(high).map_or(0, |(low, high)| high - low);
+    u64::try_from(apart).unwrap_or(0)
+}
+
+/// The replica of each master that is watched in its place.
+async fn replicas(servers: &External) -> Vec<SocketAddr> {
+    let mut of_masters = BTreeMap::new();
+    for (address, _) in servers.data_servers() {
+        if let Ok(Value::Array(role)) = servers.ask_server(address, &["ROLE"]).await
+            && let [Value::BulkString(word), master, port, ..] = role.as_slice()
+            && word == b"slave"
+        {
+            let master = format!("{master:?}:{port:?}");
+            of_masters.entry(master).or_insert(address);
+        }
+    }
+    of_masters.into_values().collect()
+}
+
+/// The connections that are listened to, and what came of them so far.
+struct Listeners {
+    watcher: Watcher,
+    sources: Vec<Source>,
+    send: mpsc::Sender<Piece>,
+    pieces: mpsc::Receiver<Piece>,
+    stop: watch::Sender<()>,
+    /// The servers as lines of MONITOR call them. A replica's lines by its master are writes that the master's own stream has shown.
+    masters: Vec<String>,
+}
+
+impl Listeners {
+    fn new(watcher: Watcher) -> Self {
+        let (send, pieces) = mpsc::channel(256);
+        Self {
+            watcher,
+            sources: Vec::new(),
+            send,
+            pieces,
+            stop: watch::Sender::default(),
+            masters: Vec::new(),
+        }
+    }
+
+    fn listens_to(&self, address: SocketAddr) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| source.address == address && source.listens)
+    }
+
+    /// Listens to a server from now on.
+    async fn listen(&mut self, servers: &External, address: SocketAddr) -> Result<(), String> {
+        let stream = servers.monitor(address).await?;
+        let known = self.sources.iter().position(|one| one.address == address);
+        let place = known.unwrap_or(self.sources.len());
+        if servers.topology().kind == TopologyKind::Masters {
+            self.watcher.set_group(place, place);
+        }
+        let source = Source {
+            address,
+            listens: true,
+            usage: None,
+        };
+        match known {
+            Some(known) => self.sources[known] = source,
+            None => self.sources.push(source),
+        }
+        tokio::spawn(pass_on(
+            stream,
+            place,
+            self.send.clone(),
+            self.stop.subscribe(),
+        ));
+        Ok(())
+    }
+
+    /// Takes what came from a server; gives its address where the connection has ended.
+    fn take(&mut self, piece: Piece) -> Option<SocketAddr> {
+        let source = &mut self.sources[piece.source];
+        let Some(lines) = piece.lines else {
+            source.listens = false;
+            return Some(source.address);
+        };
+        let lines = lines.split(|byte| *byte == b'\n');
+        for line in lines.filter_map(MonitorLine::parse) {
+            let is_of = |master: &String| master.as_bytes() == line.client;
+            if !self.masters.iter().any(is_of) {
+                self.watcher.line(piece.source, &line);
+            }
+        }
+        None
+    }
+
+    /// Ends all connections; what came until then is taken.
+    async fn stop(&mut self) {
+        self.stop.send_replace(());
+        let end = Instant::now() + 2 * LOOK;
+        while self.sources.iter().any(|source| source.listens)
+            && let Ok(Some(piece)) = timeout_at(end, self.pieces.recv()).await
+        {
+            self.take(piece);
+        }
+    }
+}
+
+/// Passes lines on until the connection ends, nobody takes them any more, or it is to stop: then what the server has sent by that time too.
+async fn pass_on(
+    mut stream: MonitorStream,
+    source: usize,
+    send: mpsc::Sender<Piece>,
+    mut stop: watch::Receiver<()>,
+) {
+    let (mut line, mut lines) = (Vec::new(), Vec::with_capacity(PIECE));
+    let mut stops_at: Option<Instant> = None;
+    loop {
+        let more = match stops_at {
+            None => tokio::select! {
+                more = stream.next(&mut line) => more.unwrap_or(false),
+                _ = stop.changed() => {
+                    stops_at = Some(Instant::now() + LOOK);
+                    true
+                }
+            },
+            Some(end) => {
+                let more = timeout(SILENCE, stream.next(&mut line)).await;
+                Instant::now() < end && matches!(more, Ok(Ok(true)))
+            }
+        };
+        lines.extend_from_slice(&line);
+        line.clear();
+        if !more || !stream.has_more() || lines.len() >= PIECE {
+            let lines = Some(std::mem::take(&mut lines));
+            if send.send(Piece { source, lines }).await.is_err() {
+                return;
+            }
+        }
+        if !more {
+            let end = Piece {
+                source,
+                lines: None,
+            };
+            let _ = send.send(end).await;
+            return;
+        }
+    }
+}
+
+/// A watch that goes on.
+struct RunningWatch<'a> {
+    options: &'a LiveWatch,
+    servers: External,
+    light: bool,
+    listeners: Listeners,
+    cost: WatchCost,
+    /// Looks in a row that showed too high a cost.
+    dear: u32,
+    note: &'a (dyn Fn(&str) + Sync),
+}
+
+impl RunningWatch<'_> {
+    fn is_over(&self, end: Instant) -> bool {
+        !self.cost.ended_by.is_empty() || *self.options.cancel.borrow() || Instant::now() >= end
+    }
+
+    /// Takes what comes until `end`, and looks at the servers in between.
+    async fn listen_until(&mut self, end: Instant) {
+        let mut look = Instant::now() + LOOK;
+        while !self.is_over(end) {
+            let piece = tokio::select! {
+                piece = timeout_at(look.min(end), self.listeners.pieces.recv()) => piece,
+                () = cancelled(&self.options.cancel) => return,
+            };
+            if let Ok(Some(piece)) = piece
+                && let Some(address) = self.listeners.take(piece)
+            {
+                (self.note)(&format!("{address} has closed the connection"));
+            }
+            if Instant::now() >= look {
+                self.follow().await;
+                self.measure_cost().await;
+                look = Instant::now() + LOOK;
+            }
+        }
+    }
+
+    /// Looks which servers there are now, and listens to new ones. A replica is listened to as well: once it is a master, nothing of it is missed.
+    async fn follow(&mut self) {
+        if self.light || self.servers.find_again().await.is_err() {
+            return;
+        }
+        let addresses = self.servers.data_servers().into_iter().map(|one| one.0);
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        self.listeners.masters = addresses.iter().map(ToString::to_string).collect();
+        for address in addresses {
+            if !self.listeners.listens_to(address)
+                && self.listeners.listen(&self.servers, address).await.is_ok()
+            {
+                (self.note)(&format!("{address} is watched from now on"));
+            }
+        }
+    }
+
+    /// Ends the watch where it takes too much of a server, of its processor or of its memory.
+    async fn measure_cost(&mut self) {
+        let (mut cores, mut waiting) = (0.0_f64, 0);
+        for source in &mut self.listeners.sources {
+            let now = usage(&self.servers, source.address).await;
+            if let (Some(last), Some(now)) = (source.usage, now) {
+                let (us, commands) = cost_per_command(last, now);
+                self.cost.cpu_us_per_command = greater(self.cost.cpu_us_per_command, us);
+                if let (Some(us), Some(before)) = (us, self.cost.cpu_us_per_command_before) {
+                    let added = (us - before) * commands as f64 / 1e6;
+                    cores = cores.max(added / LOOK.as_secs_f64());
+                }
+            }
+            source.usage = now;
+            if source.listens {
+                waiting = waiting.max(waits_at(&self.servers, source.address).await);
+            }
+        }
+        self.cost.cores = self.cost.cores.max(cores);
+        let max_cost = self.options.max_cost;
+        self.dear = if cores > max_cost { self.dear + 1 } else { 0 };
+        if self.dear >= DEAR_LOOKS {
+            self.cost.ended_by = format!(
+                "it took {cores:.2} of a core; more than {max_cost} is not allowed (--max-cost)"
+            );
+        }
+        if waiting > BUFFER_MAX {
+            self.cost.ended_by = format!("{} MB of lines were waiting at a server", waiting >> 20);
+        }
+    }
+
+    /// Does not listen for so long.
+    async fn pause(&mut self, length: Duration) {
+        self.listeners.stop().await;
+        for source in 0..self.listeners.sources.len() {
+            self.listeners.watcher.gap(source);
+        }
+        tokio::select! {
+            () = sleep(length) => {}
+            () = cancelled(&self.options.cancel) => {}
+        }
+    }
+}
+
+/// Bytes that wait for connections of a watch at a server.
+async fn waits_at(servers: &External, address: SocketAddr) -> u64 {
+    let list = ["CLIENT", "LIST", "TYPE", "NORMAL"];
+    let Ok(Value::BulkString(list)) = servers.ask_server(address, &list).await else {
+        return 0;
+    };
+    let list = String::from_utf8_lossy(&list);
+    let ours = list
+        .lines()
+        .filter(|line| line.contains(" name=locklab-watch "));
+    let waiting = ours.filter_map(|line| {
+        let (_, rest) = line.split_once(" omem=")?;
+        rest.split(' ').next()?.parse().ok()
+    });
+    waiting.max().unwrap_or(0)
+}
+
+async fn cancelled(cancel: &watch::Receiver<bool>) {
+    // Without a sender nobody can.
+    if cancel.clone().wait_for(|is| *is).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What a command costs each server before it is watched; the greatest.
+async fn cost_before(
+    servers: &External,
+    watched: &[SocketAddr],
+    cancel: &watch::Receiver<bool>,
+) -> Option<f64> {
+    let mut before = Vec::new();
+    for address in watched {
+        before.push(usage(servers, *address).await);
+    }
+    tokio::select! {
+        () = sleep(LOOK) => {}
+        () = cancelled(cancel) => {}
+    }
+    let mut us = None;
+    for (address, before) in watched.iter().zip(before) {
+        if let (Some(before), Some(after)) = (before, usage(servers, *address).await) {
+            us = greater(us, cost_per_command(before, after).0);
+        }
+    }
+    us
+}
+
+/// Watches until the time is over, it is cancelled, or it costs too much. With [`WatchOptions::effects_only`] a replica of each master is watched.
+///
+/// # Errors
+/// No replica, or a server that does not let this user listen.
+pub async fn watch_live(
+    servers: External,
+    options: &LiveWatch,
+    watching: WatchOptions,
+    note: &(dyn Fn(&str) + Sync),
+) -> Result<WatchedTraffic, RunError> {
+    let light = watching.effects_only;
+    let of_role = |role: Role| -> Vec<SocketAddr> {
+        let all = servers.data_servers().into_iter();
+        all.filter(|one| one.1 == role).map(|one| one.0).collect()
+    };
+    let (watched, standby, price) = match light {
+        true => (
+            replicas(&servers).await,
+            Vec::new(),
+            "a replica pays for it, no master",
+        ),
+        false => (
+            of_role(Role::Master),
+            of_role(Role::Replica),
+            "a busy server spends about a quarter more on each command",
+        ),
+    };
+    if watched.is_empty() {
+        return Err(RunError::Missing("--light needs a replica, and none was found: the URL of a single replica will do; or watch the master without --light".to_owned()));
+    }
+    let addresses: Vec<String> = watched.iter().map(ToString::to_string).collect();
+    note(&format!(
+        "MONITOR on {} for {:?} at most: {price}; ends beyond {} of a core (--max-cost)",
+        addresses.join(", "),
+        options.length,
+        options.max_cost
+    ));
+    let cost = WatchCost {
+        cpu_us_per_command_before: cost_before(&servers, &watched, &options.cancel).await,
+        ..WatchCost::default()
+    };
+    let mut listeners = Listeners::new(Watcher::new(watching));
+    let all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
+    if all.len() > 1 {
+        let doubt = clock_doubt_us(&servers, &all).await;
+        listeners.watcher.set_clock_doubt(doubt);
+    }
+    if !light {
+        let servers = servers.data_servers().into_iter();
+        listeners.masters = servers.map(|(address, _)| address.to_string()).collect();
+    }
+    let mut running = RunningWatch {
+        options,
+        servers,
+        light,
+        listeners,
+        cost,
+        dear: 0,
+        note,
+    };
+    let end = Instant::now() + options.length;
+    while !running.is_over(end) {
+        for address in &all {
+            let listening = running.listeners.listen(&running.servers, *address).await;
+            if let (Err(why), true) = (listening, watched.contains(address)) {
+                let why = format!("MONITOR at {address}: {why}; {OFFER}");
+                return Err(RunError::Missing(why));
+            }
+        }
+        let slice = options.sample.map(|(on, _)| Instant::now() + on);
+        running
+            .listen_until(slice.map_or(end, |slice| end.min(slice)))
+            .await;
+        if let (Some((on, of)), false) = (options.sample, running.is_over(end)) {
+            running.pause((of - on).min(end - Instant::now())).await;
+        }
+    }
+    running.listeners.stop().await;
+    let Listeners {
+        watcher, sources, ..
+    } = running.listeners;
+    let mut seen = watcher.finish();
+    let sources = sources.iter().map(|source| source.address.to_string());
+    seen.report.servers = sources.collect();
+    seen.report.source = if light { "light" } else { "monitor" }.to_owned();
+    seen.report.cost = Some(running.cost);
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_at_the_end_of_a_watch_is_taken() {
+        let mut listeners = Listeners::new(Watcher::new(WatchOptions::default()));
+        listeners.sources.push(Source {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            listens: true,
+            usage: None,
+        });
+        let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
+        for lines in [Some(line.to_vec()), Some(line.to_vec()), None] {
+            let piece = Piece { source: 0, lines };
+            listeners.send.send(piece).await.unwrap();
+        }
+        listeners.stop().await;
+        assert_eq!(listeners.watcher.commands(), 2);
+    }
+}
