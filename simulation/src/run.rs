@@ -223,7 +223,6 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
             watch: watch.map(|master| Watch {
                 name: MASTER_NAME.to_owned(),
                 master,
-                password: None,
                 quorum: plan.topology.sentinels as usize / 2 + 1,
                 down_after: Duration::from_millis(1_000),
                 failover_timeout: Duration::from_secs(5),

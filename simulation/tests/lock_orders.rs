@@ -246,9 +246,7 @@ fn read(reply: &Reply) -> String {
         Reply::Status(text) => text.to_string(),
         Reply::Int(number) => number.to_string(),
         Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Reply::Array(parts) | Reply::Map(parts) | Reply::Push(parts) => {
-            parts.iter().map(read).collect::<Vec<_>>().join("\n")
-        }
+        Reply::Array(parts) => parts.iter().map(read).collect::<Vec<_>>().join("\n"),
         Reply::Error(text) => format!("-{text}"),
     }
 }

@@ -108,32 +108,17 @@ const SCRIPT_RULES: &str = include_str!("support/script_rules.txt");
 fn each_rule_is_the_servers() {
     for (program, version) in programs() {
         let mut pair = Pair::start(&program, of_version(version));
-        for proto in ["2", "3"] {
-            let line = pair.connect();
-            // What it answers names the version and the connection.
-            let (_, connection) = pair.lines[line];
-            pair.lines[line].0.ask(&words(&format!("HELLO {proto}")));
-            ask(
-                &mut pair.model,
-                pair.now,
-                connection,
-                &words(&format!("HELLO {proto}")),
-            );
-            let mut wrong = Vec::new();
-            for rule in RULES.lines().filter(|rule| !rule.starts_with('#')) {
-                wrong.extend(pair.agree(line, &words(rule)).err());
-            }
-            for script in SCRIPT_RULES.lines() {
-                let script = script.replace("\\n", "\n");
-                let command = [b"EVAL".to_vec(), script.into_bytes(), b"0".to_vec()];
-                wrong.extend(pair.agree(line, &command).err());
-            }
-            assert!(
-                wrong.is_empty(),
-                "{program:?}, RESP{proto}:\n{}",
-                wrong.join("\n")
-            );
+        let line = pair.connect();
+        let mut wrong = Vec::new();
+        for rule in RULES.lines().filter(|rule| !rule.starts_with('#')) {
+            wrong.extend(pair.agree(line, &words(rule)).err());
         }
+        for script in SCRIPT_RULES.lines() {
+            let script = script.replace("\\n", "\n");
+            let command = [b"EVAL".to_vec(), script.into_bytes(), b"0".to_vec()];
+            wrong.extend(pair.agree(line, &command).err());
+        }
+        assert!(wrong.is_empty(), "{program:?}:\n{}", wrong.join("\n"));
     }
 }
 

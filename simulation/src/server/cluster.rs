@@ -352,16 +352,6 @@ impl Server {
             (b"info", []) => Reply::text(self.cluster_info()),
             (b"nodes", []) => Reply::text(self.nodes_said()),
             (b"myid", []) => Reply::text(cluster.myself().id.clone()),
-            (b"keyslot", [key]) => Reply::Int(slot(key).into()),
-            (b"countkeysinslot", [of]) => match slot_of(of) {
-                None => invalid(),
-                Some(of) => Reply::count(
-                    self.keyspace
-                        .names()
-                        .filter(|name| slot(name) == of)
-                        .count(),
-                ),
-            },
             (b"getkeysinslot", [of, most]) => {
                 let most = number::whole(most).and_then(|most| usize::try_from(most).ok());
                 let (Some(of), Some(most)) = (slot_of(of), most) else {
@@ -378,14 +368,7 @@ impl Server {
                 None => Reply::error("ERR Invalid or out of range slot"),
                 Some(of) => self.set_slot(of, how, rest.first()),
             },
-            (b"failover", how) => self.asked_to_take_over(how.first()),
-            (b"replicate", [id]) => match cluster.named(id) {
-                None => Reply::error(format!("ERR Unknown node {}", String::from_utf8_lossy(id))),
-                Some(master) => {
-                    self.become_replica(master);
-                    Reply::OK
-                }
-            },
+            (b"failover", []) => self.asked_to_take_over(),
             _ => unknown_part("cluster", word),
         }
     }
@@ -454,7 +437,7 @@ impl Server {
         };
         let described = |node: &Node| {
             let Address { host, port } = &node.address;
-            let about = Reply::Map(Vec::new());
+            let about = Reply::Array(Vec::new());
             Reply::Array(vec![
                 Reply::text(host),
                 Reply::Int((*port).into()),

@@ -22,7 +22,7 @@ pub(super) struct Spec {
     /// How many words it has with its name; below zero: that many at least.
     arity: i32,
     pub(super) family: Family,
-    /// `w` writes, `m` may take memory, `l` while loading, `p` in RESP2's mode of subscriptions, `a` without a password, `s` not from
+    /// `w` writes, `m` may take memory, `l` while loading, `p` in RESP2's mode of subscriptions, `s` not from
     /// a script, `r` is told to replicas though it may write nothing.
     flags: &'static str,
 }
@@ -42,15 +42,10 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("exists", -2, Keys, ""),
     ("type", 2, Keys, ""),
     ("pttl", 2, Keys, ""),
-    ("ttl", 2, Keys, ""),
     ("pexpire", 3, Keys, "w"),
-    ("expire", 3, Keys, "w"),
     ("pexpireat", 3, Keys, "w"),
-    ("persist", 2, Keys, "w"),
     ("dbsize", 1, Keys, ""),
-    ("keys", 2, Keys, ""),
     ("flushall", -1, Keys, "w"),
-    ("flushdb", -1, Keys, "w"),
     ("hget", 3, Keys, ""),
     ("hmget", -3, Keys, ""),
     ("hset", -4, Keys, "wm"),
@@ -61,17 +56,14 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("hgetall", 2, Keys, ""),
     ("hincrby", 4, Keys, "wm"),
     ("lindex", 3, Keys, ""),
-    ("llen", 2, Keys, ""),
-    ("lpop", -2, Keys, "w"),
+    ("lpop", 2, Keys, "w"),
     ("lpos", -3, Keys, ""),
     ("lrange", 4, Keys, ""),
     ("lrem", 4, Keys, "w"),
-    ("lpush", -3, Keys, "wm"),
     ("rpush", -3, Keys, "wm"),
     ("zadd", -4, Keys, "wm"),
     ("zcard", 2, Keys, ""),
-    ("zincrby", 4, Keys, "wm"),
-    ("zpopmin", -2, Keys, "w"),
+    ("zpopmin", 2, Keys, "w"),
     ("zrange", -4, Keys, ""),
     ("zrem", -3, Keys, "w"),
     ("zremrangebyscore", 4, Keys, "w"),
@@ -89,13 +81,7 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("sunsubscribe", -1, PubSub, "lps"),
     ("pubsub", -2, PubSub, "l"),
     ("ping", -1, Connection, "p"),
-    ("hello", -1, Connection, "las"),
-    ("auth", -2, Connection, "las"),
-    ("select", 2, Connection, "l"),
     ("client", -2, Connection, "ls"),
-    ("reset", 1, Connection, "lpas"),
-    ("quit", -1, Connection, "lpas"),
-    ("command", -1, Server, "l"),
     ("config", -2, Server, "ls"),
     ("info", -1, Server, "l"),
     ("time", 1, Server, "l"),
@@ -103,14 +89,13 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
     ("wait", 3, Replication, "s"),
     ("waitaof", 4, Replication, "s"),
     ("replicaof", 3, Replication, "s"),
-    ("slaveof", 3, Replication, "s"),
     ("replconf", -1, Replication, "ls"),
     ("psync", -3, Replication, "s"),
     ("sentinel", -2, Sentinel, "s"),
     ("asking", 1, Cluster, "s"),
     ("readonly", 1, Cluster, "ls"),
     ("cluster", -2, Cluster, "s"),
-    ("bus", -2, Cluster, "las"),
+    ("bus", -2, Cluster, "ls"),
     ("migrate", -6, Cluster, "ws"),
     ("restore", -4, Cluster, "wms"),
 ];
@@ -167,7 +152,7 @@ impl Spec {
                 let count = count.and_then(|count| usize::try_from(count).ok());
                 count.and_then(|count| all.get(2..2 + count)).unwrap_or(&[])
             }
-            "dbsize" | "keys" | "flushall" | "flushdb" => &[],
+            "dbsize" | "flushall" => &[],
             "del" | "unlink" | "exists" | "ssubscribe" | "sunsubscribe" => all,
             "migrate" => {
                 let listed = all

@@ -299,7 +299,7 @@ impl Server {
             .map(|(leader, _)| leader)
     }
 
-    /// The replica that is to be master: one that is well, of the first priority, that has read most.
+    /// The replica that is to be master: one that is well, and has read most.
     fn chosen(&self) -> Option<Address> {
         let (sentinel, watch) = self.watched()?;
         let since = |at: Duration| self.now.saturating_sub(at);
@@ -314,13 +314,11 @@ impl Server {
             peer.down_since.is_none()
                 && self.is_asked(peer)
                 && since(peer.well_at) <= 5 * SECOND
-                && peer.priority != 0
                 && peer.info_at.is_some_and(|at| since(at) <= info_age)
                 && peer.unlinked <= unlinked
         };
         let good = sentinel.replicas().filter(|(_, peer)| fits(peer));
-        let best =
-            good.min_by_key(|(_, peer)| (peer.priority, Reverse(peer.offset), peer.run_id.clone()));
+        let best = good.min_by_key(|(_, peer)| (Reverse(peer.offset), peer.run_id.clone()));
         best.map(|(address, _)| address.clone())
     }
 
@@ -401,7 +399,7 @@ impl Server {
             None => ("NO".to_owned(), "ONE".to_owned()),
             Some(master) => (master.host.clone(), master.port.to_string()),
         };
-        self.tell_peer(who, &["SLAVEOF", &host, &port]);
+        self.tell_peer(who, &["REPLICAOF", &host, &port]);
         self.tell_peer(who, &["CONFIG", "REWRITE"]);
         self.tell_peer(who, &["CLIENT", "KILL", "TYPE", "normal"]);
         self.tell_peer(who, &["CLIENT", "KILL", "TYPE", "pubsub"]);

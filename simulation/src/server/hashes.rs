@@ -111,7 +111,7 @@ impl Keyspace {
                 let both = |(field, value): &(Vec<u8>, Vec<u8>)| {
                     [Reply::Bulk(field.clone()), Reply::Bulk(value.clone())]
                 };
-                Reply::Map(fields.iter().flat_map(both).collect())
+                Reply::Array(fields.iter().flat_map(both).collect())
             }
             _ => return Err("ERR not modelled"),
         })

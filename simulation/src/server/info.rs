@@ -1,11 +1,9 @@
-//! What a server says of itself: TIME, COMMAND, CONFIG and INFO.
-
-use std::time::Duration;
+//! What a server says of itself: TIME, CONFIG and INFO.
 
 use super::{
     Server,
-    command::{Spec, unknown_part, wrong_number},
-    keyspace::{NOT_WHOLE, is},
+    command::{unknown_part, wrong_number},
+    keyspace::is,
     number,
     reply::Reply,
     settings::Persistence,
@@ -28,16 +26,7 @@ impl Server {
                 };
                 Reply::text(self.info(asked))
             }
-            ("command", [word, names @ ..]) if is(word, "info") => {
-                // Only whether it is there matters.
-                let known = |name: &Vec<u8>| match Spec::of(name) {
-                    Some(spec) => Reply::Array(vec![Reply::text(spec.name)]),
-                    None => Reply::Nil,
-                };
-                Reply::Array(names.iter().map(known).collect())
-            }
-            ("config", args) => self.config(args),
-            _ => Reply::Array(Vec::new()),
+            (_, args) => self.config(args),
         }
     }
 
@@ -125,20 +114,7 @@ impl Server {
                 word.map_or("everysec", |(_, word)| word).to_owned(),
             ),
             ("save", String::new()),
-            ("min-replicas-to-write", settings.min_replicas.to_string()),
-            (
-                "min-replicas-max-lag",
-                settings.min_replicas_max_lag_s.to_string(),
-            ),
-            (
-                "repl-timeout",
-                settings.replication_timeout.as_secs().to_string(),
-            ),
-            (
-                "repl-ping-replica-period",
-                settings.replica_ping.as_secs().to_string(),
-            ),
-            ("replica-priority", settings.priority.to_string()),
+            ("min-replicas-to-write", "0".to_owned()),
         ]
     }
 
@@ -152,7 +128,7 @@ impl Server {
                         .iter()
                         .any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
                 });
-                Reply::Map(
+                Reply::Array(
                     fitting
                         .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
                         .collect(),
@@ -164,7 +140,6 @@ impl Server {
                 self.settings_in_file = self.settings.clone();
                 Reply::OK
             }
-            [] if is(word, "resetstat") => Reply::OK,
             _ if is(word, "set") || is(word, "get") => wrong_number(&format!(
                 "config|{}",
                 String::from_utf8_lossy(word).to_lowercase()
@@ -174,63 +149,19 @@ impl Server {
     }
 
     fn set_directive(&mut self, name: &[u8], value: &[u8]) -> Reply {
-        let text = String::from_utf8_lossy(name).to_lowercase();
-        let number = number::whole(value).and_then(|number| u64::try_from(number).ok());
-        let small = number.and_then(|number| u32::try_from(number).ok());
-        let seconds = number.filter(|number| *number > 0).map(Duration::from_secs);
-        let settings = &mut self.settings;
-        let done = match text.as_str() {
-            "maxmemory" => number.map(|number| settings.max_memory = number),
-            "min-replicas-to-write" | "min-slaves-to-write" => {
-                small.map(|number| settings.min_replicas = number)
-            }
-            "min-replicas-max-lag" | "min-slaves-max-lag" => {
-                number.map(|number| settings.min_replicas_max_lag_s = number)
-            }
-            "repl-timeout" => seconds.map(|time| settings.replication_timeout = time),
-            "repl-ping-replica-period" | "repl-ping-slave-period" => {
-                seconds.map(|time| settings.replica_ping = time)
-            }
-            "replica-priority" | "slave-priority" => small.map(|number| settings.priority = number),
-            "requirepass" => {
-                let password = String::from_utf8_lossy(value).into_owned();
-                settings.password = Some(password).filter(|password| !password.is_empty());
-                Some(())
-            }
-            "appendfsync" => {
-                let mut words = Persistence::WORDS.iter();
-                let word = words.find(|(_, word)| word.as_bytes() == value);
-                word.map(|(persistence, _)| {
-                    if settings.persistence != Persistence::None {
-                        settings.persistence = *persistence;
-                    }
-                })
-            }
-            "appendonly" if value == b"yes" => {
-                if settings.persistence == Persistence::None {
-                    settings.persistence = Persistence::EverySecond;
-                    self.rewrite_file();
-                }
-                Some(())
-            }
-            "appendonly" if value == b"no" => {
-                settings.persistence = Persistence::None;
-                self.file = super::File::default();
-                Some(())
-            }
-            "maxmemory-policy" | "save" => Some(()),
-            _ => {
-                return Reply::error(format!(
-                    "ERR Unknown option or number of arguments for CONFIG SET - '{text}'"
-                ));
-            }
-        };
-        match done {
-            Some(()) => Reply::OK,
-            None => Reply::error(format!(
-                "ERR CONFIG SET failed (possibly related to argument '{text}') - {}",
-                &NOT_WHOLE[4..]
-            )),
+        if !is(name, "maxmemory") {
+            let name = String::from_utf8_lossy(name).to_lowercase();
+            return Reply::error(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            ));
         }
+        let number = number::whole(value).and_then(|number| u64::try_from(number).ok());
+        let Some(number) = number else {
+            return Reply::error(
+                "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
+            );
+        };
+        self.settings.max_memory = number;
+        Reply::OK
     }
 }

@@ -287,12 +287,6 @@ pub(super) fn whole(text: &[u8]) -> Result<i64, &'static str> {
     number::whole(text).ok_or(NOT_WHOLE)
 }
 
-/// A whole number that is not below zero.
-pub(super) fn positive(text: &[u8]) -> Result<usize, &'static str> {
-    let number = number::whole(text).and_then(|number| usize::try_from(number).ok());
-    number.ok_or("ERR value is out of range, must be positive")
-}
-
 /// Places from one to another of `count`, where negative ones count from the end; empty if there is none.
 pub(super) fn places(
     from: &[u8],

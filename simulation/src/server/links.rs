@@ -94,7 +94,7 @@ impl Server {
         state.is_up = true;
         match state.purpose.clone() {
             Purpose::Master => self.greet_master(link),
-            Purpose::Asks(who) => self.begin_asking(link, &who),
+            Purpose::Asks(who) => self.begin_asking(&who),
             Purpose::Hears(who) => self.begin_hearing(link, &who),
             Purpose::Bus(node) => self.begin_bus(node),
             Purpose::Migrates => self.begin_migration(link),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    keyspace::{Answer, Item, Keyspace, SYNTAX, WRONG_TYPE, places, positive, whole},
+    keyspace::{Answer, Item, Keyspace, SYNTAX, WRONG_TYPE, places, whole},
     reply::Reply,
 };
 
@@ -27,23 +27,15 @@ impl Keyspace {
 
     fn list(&mut self, name: &'static str, key: &[u8], args: &[Vec<u8>]) -> Answer {
         match (name, args) {
-            ("rpush" | "lpush", values) => {
+            ("rpush", values) => {
                 let Item::List(items) = self.get_or(key, Item::List(Items::new())) else {
                     return Err(WRONG_TYPE);
                 };
-                for value in values {
-                    match name {
-                        "rpush" => items.push_back(value.clone()),
-                        _ => items.push_front(value.clone()),
-                    }
-                }
+                items.extend(values.iter().cloned());
                 let count = items.len();
                 self.change();
                 Ok(Reply::count(count))
             }
-            ("llen", []) => Ok(Reply::count(
-                self.items(key)?.map_or(0, |items| items.len()),
-            )),
             ("lindex", [at]) => {
                 let Some(items) = self.items(key)? else {
                     return Ok(Reply::Nil);
@@ -74,17 +66,6 @@ impl Keyspace {
                     self.change();
                 }
                 Ok(first.map_or(Reply::Nil, Reply::Bulk))
-            }
-            ("lpop", [count]) => {
-                let count = positive(count)?;
-                let Some(items) = self.items(key)? else {
-                    return Ok(Reply::NilArray);
-                };
-                let gone: Vec<_> = items.drain(..count.min(items.len())).collect();
-                if !gone.is_empty() {
-                    self.change();
-                }
-                Ok(Reply::Array(gone.into_iter().map(Reply::Bulk).collect()))
             }
             ("lrem", [count, value]) => {
                 let count = whole(count)?;

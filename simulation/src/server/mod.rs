@@ -166,19 +166,11 @@ impl Server {
         self.start_in_cluster();
     }
 
-    /// Accepts a connection. One too many is told so and ended.
+    /// Accepts a connection.
     pub fn connect(&mut self) -> ConnectionId {
         self.connected += 1;
         let id = ConnectionId(self.connected);
-        let connection = Connection {
-            authenticated: self.settings.password.is_none(),
-            ..Connection::default()
-        };
-        self.connections.insert(id, connection);
-        if self.connections.len() > self.settings.max_clients {
-            self.answer(id, &Reply::error("ERR max number of clients reached"));
-            self.connections.get_mut(&id).expect("it is new").closing = true;
-        }
+        self.connections.insert(id, Connection::default());
         id
     }
 
@@ -260,19 +252,11 @@ impl Server {
 
     /// Takes the bytes that are ready for a connection; empty for one that has ended.
     pub fn output(&mut self, connection: ConnectionId) -> Vec<u8> {
-        self.output_up_to(connection, usize::MAX)
-    }
-
-    /// As [`Server::output`], so many at most: what a client does not read stays at its server, and counts there.
-    pub fn output_up_to(&mut self, connection: ConnectionId, most: usize) -> Vec<u8> {
         let Some(state) = self.connections.get_mut(&connection) else {
             return Vec::new();
         };
-        let taken = match state.output.len() <= most {
-            true => std::mem::take(&mut state.output),
-            false => state.output.drain(..most).collect(),
-        };
-        if state.closing && state.output.is_empty() {
+        let taken = std::mem::take(&mut state.output);
+        if state.closing {
             self.end(connection);
         }
         taken
@@ -355,17 +339,13 @@ impl Server {
         let spec = Spec::of(&command[0])
             .filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
         let spec = spec.filter(|spec| match spec.family {
-            Family::PubSub | Family::Connection => self.sentinel.is_none() || spec.name != "select",
+            Family::PubSub | Family::Connection => true,
             Family::Sentinel => self.sentinel.is_some(),
-            _ => self.sentinel.is_none() || matches!(spec.name, "info" | "role" | "command"),
+            _ => self.sentinel.is_none() || matches!(spec.name, "info" | "role"),
         });
         let spec = spec.ok_or_else(|| command::unknown(command))?;
         if !spec.takes(command.len()) {
             return Err(command::wrong_number(spec.name));
-        }
-        let state = &self.connections[&from];
-        if !state.authenticated && !spec.has('a') {
-            return refuse("NOAUTH Authentication required.");
         }
         if let Some(elsewhere) = self.redirected(from, &spec, command) {
             return Err(elsewhere);
@@ -379,7 +359,7 @@ impl Server {
         {
             return Err(refusal);
         }
-        if !state.resp3 && !state.listens.is_empty() && !spec.has('p') {
+        if !state.listens.is_empty() && !spec.has('p') {
             let name = String::from_utf8_lossy(&command[0]).to_lowercase();
             return Err(Reply::error(format!(
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
@@ -392,14 +372,6 @@ impl Server {
     }
 
     fn refuses_writes(&self) -> Option<Reply> {
-        if self.settings.min_replicas > 0
-            && self.following.is_none()
-            && self.good_replicas() < self.settings.min_replicas
-        {
-            return Some(Reply::error(
-                "NOREPLICAS Not enough good replicas to write.",
-            ));
-        }
         let readonly = "READONLY You can't write against a read only replica.";
         self.is_replica().then(|| Reply::error(readonly))
     }
@@ -423,7 +395,7 @@ impl Server {
             }
             Family::Script => Some(self.script(from, spec.name, command)),
             Family::PubSub => self.pub_sub(from, spec.name, command),
-            Family::Connection => self.about_connection(from, spec.name, command),
+            Family::Connection => Some(self.about_connection(from, spec.name, command)),
             Family::Server => Some(self.about_server(spec.name, &command[1..])),
             Family::Replication => self.about_replication(from, spec.name, command),
             Family::Sentinel => Some(self.asked(&command[1..])),

@@ -133,7 +133,7 @@ impl Server {
         });
         self.answer(
             to,
-            &Reply::Push(vec![Reply::text(name), channel, Reply::count(count)]),
+            &Reply::Array(vec![Reply::text(name), channel, Reply::count(count)]),
         );
     }
 
@@ -195,7 +195,7 @@ impl Server {
         };
         let mut said: Vec<(ConnectionId, Reply)> = Vec::new();
         if let Some(all) = self.listeners.get(&(way, channel.to_vec())) {
-            let message = Reply::Push(vec![Reply::text(word), bulk(channel), bulk(payload)]);
+            let message = Reply::Array(vec![Reply::text(word), bulk(channel), bulk(payload)]);
             said.extend(all.iter().map(|to| (*to, message.clone())));
         }
         if way == SubscriptionKind::Channel {
@@ -205,7 +205,7 @@ impl Server {
                 if fits(pattern, channel) {
                     let word = Reply::text("pmessage");
                     let message =
-                        Reply::Push(vec![word, bulk(pattern), bulk(channel), bulk(payload)]);
+                        Reply::Array(vec![word, bulk(pattern), bulk(channel), bulk(payload)]);
                     said.extend(all.iter().map(|to| (*to, message.clone())));
                 }
             }
@@ -233,23 +233,9 @@ impl Server {
             };
             Reply::Array(names.iter().flat_map(count).collect())
         };
-        let listed = |way: SubscriptionKind| {
-            let named = self.listeners.keys().filter(|(of, _)| *of == way);
-            let fitting =
-                named.filter(|(_, name)| names.first().is_none_or(|pattern| fits(pattern, name)));
-            Reply::Array(fitting.map(|(_, name)| Reply::Bulk(name.clone())).collect())
-        };
         match word {
             word if is(word, "numsub") => counted(SubscriptionKind::Channel),
             word if is(word, "shardnumsub") => counted(SubscriptionKind::Shard),
-            word if is(word, "channels") => listed(SubscriptionKind::Channel),
-            word if is(word, "shardchannels") => listed(SubscriptionKind::Shard),
-            word if is(word, "numpat") => Reply::count(
-                self.listeners
-                    .keys()
-                    .filter(|(way, _)| *way == SubscriptionKind::Pattern)
-                    .count(),
-            ),
             word => unknown_part("pubsub", word),
         }
     }

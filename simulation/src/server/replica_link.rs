@@ -109,9 +109,6 @@ impl Server {
             true => (self.stream.id.clone(), (self.stream.offset + 1).to_string()),
             false => ("?".to_owned(), "-1".to_owned()),
         };
-        if let Some(password) = self.settings.password.clone() {
-            self.say(link, &["AUTH", &password]);
-        }
         let Address { host, port } = self.settings.address.clone();
         let port = port.to_string();
         self.say(
@@ -343,7 +340,6 @@ impl Server {
             ),
             ("master_last_io_seconds_ago", heard),
             ("slave_repl_offset", self.stream.offset.to_string()),
-            ("slave_priority", self.settings.priority.to_string()),
             ("slave_read_only", "1".to_owned()),
         ];
         if !up {

@@ -161,14 +161,6 @@ impl Server {
             .saturating_sub(replica.heard_at.as_secs())
     }
 
-    pub(super) fn good_replicas(&self) -> u32 {
-        let most = self.settings.min_replicas_max_lag_s;
-        let good = self
-            .replicas()
-            .filter(|replica| self.lag_s(replica) <= most);
-        good.count() as u32
-    }
-
     fn role(&self) -> Reply {
         if let Some(watch) = self.settings.watch.as_ref() {
             let names = Reply::Array(vec![Reply::text(&watch.name)]);
@@ -278,7 +270,7 @@ impl Server {
                     format!("+FULLRESYNC {} {}\r\n", self.stream.id, self.stream.offset)
                         .into_bytes(),
                 );
-                Reply::Bulk(snapshot).write(false, &mut bytes);
+                Reply::Bulk(snapshot).write(&mut bytes);
             }
         }
         self.stream.said_at = self.now;

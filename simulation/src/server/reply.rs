@@ -19,10 +19,6 @@ pub enum Reply {
     Bulk(Vec<u8>),
     /// Several answers in order.
     Array(Vec<Reply>),
-    /// Names and values by turns.
-    Map(Vec<Reply>),
-    /// Something that nobody on this connection asked for; an array in RESP2.
-    Push(Vec<Reply>),
     /// Why not; its first word is the code.
     Error(Cow<'static, str>),
 }
@@ -46,10 +42,9 @@ impl Reply {
         Reply::Int(count as i64)
     }
 
-    /// Writes it as a connection of this protocol version reads it.
-    pub fn write(&self, resp3: bool, out: &mut Vec<u8>) {
+    /// Writes it as RESP2 has it.
+    pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
             Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
             Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
             Reply::Status(text) => line(b'+', text.as_bytes(), out),
@@ -60,24 +55,23 @@ impl Reply {
             Reply::Error(text) => line(b'-', text.as_bytes(), out),
             Reply::Int(number) => head(b':', *number, out),
             Reply::Bulk(bytes) => bulk(bytes, out),
-            Reply::Array(parts) => many(b'*', parts.len(), parts, resp3, out),
-            Reply::Map(parts) if resp3 => many(b'%', parts.len() / 2, parts, resp3, out),
-            Reply::Push(parts) if resp3 => many(b'>', parts.len(), parts, resp3, out),
-            Reply::Map(parts) | Reply::Push(parts) => many(b'*', parts.len(), parts, resp3, out),
+            Reply::Array(parts) => {
+                head(b'*', parts.len() as i64, out);
+                parts.iter().for_each(|part| part.write(out));
+            }
         }
     }
 
-    /// Reads the first answer from bytes, and says how long it is; nothing if it is not complete. An array stands for maps and pushes.
+    /// Reads the first answer from bytes, and says how long it is; nothing if it is not complete.
     pub fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
         let kind = *bytes.first()?;
-        if let b'+' | b'-' | b':' | b'_' = kind {
+        if let b'+' | b'-' | b':' = kind {
             let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
             let text = std::str::from_utf8(&bytes[1..end]).ok()?;
             let reply = match kind {
                 b'+' => Reply::Status(text.to_owned().into()),
                 b'-' => Reply::Error(text.to_owned().into()),
-                b':' => Reply::Int(text.parse().ok()?),
-                _ => Reply::Nil,
+                _ => Reply::Int(text.parse().ok()?),
             };
             return Some((reply, end + 2));
         }
@@ -89,7 +83,6 @@ impl Reply {
             let text = bytes.get(length..length + count + 2)?;
             return Some((Reply::Bulk(text[..count].to_vec()), length + text.len()));
         }
-        let count = if kind == b'%' { 2 * count } else { count };
         let mut parts = Vec::with_capacity(count);
         for _ in 0..count {
             let (part, more) = Reply::read(&bytes[length..])?;
@@ -141,13 +134,6 @@ fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
     head(b'$', bytes.len() as i64, out);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
-}
-
-fn many(kind: u8, count: usize, parts: &[Reply], resp3: bool, out: &mut Vec<u8>) {
-    head(kind, count as i64, out);
-    for part in parts {
-        part.write(resp3, out);
-    }
 }
 
 /// Writes a command as a client sends it.

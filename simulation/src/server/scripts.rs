@@ -86,12 +86,6 @@ impl Interpreter {
                     one_field(lua, "err", &coded)
                 })?,
             )?;
-            redis.set(
-                "status_reply",
-                lua.create_function(|lua, text: mlua::LuaString| {
-                    one_field(lua, "ok", &text.to_string_lossy())
-                })?,
-            )?;
             lua.globals().set("redis", redis)?;
             lua.load(GUARD).exec()
         };
@@ -183,7 +177,7 @@ fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
         Reply::Error(text) => Value::Table(one_field(lua, "err", text)?),
         Reply::Int(number) => Value::Number(*number as f64),
         Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
-        Reply::Array(parts) | Reply::Map(parts) | Reply::Push(parts) => {
+        Reply::Array(parts) => {
             let table = lua.create_table_with_capacity(parts.len(), 0)?;
             for part in parts {
                 table.raw_push(to_lua(lua, part)?)?;
@@ -297,10 +291,6 @@ impl Server {
             _ if is(word, "flush") => {
                 self.scripts.clear();
                 Reply::OK
-            }
-            digests if is(word, "exists") && !digests.is_empty() => {
-                let known = |digest: &Vec<u8>| Reply::Int(self.scripts.contains_key(digest).into());
-                Reply::Array(digests.iter().map(known).collect())
             }
             _ => unknown_part("script", word),
         }

@@ -60,7 +60,6 @@ pub(super) struct Peer {
     pub(super) follows_since: Duration,
     pub(super) is_linked: bool,
     pub(super) unlinked: Duration,
-    pub(super) priority: i64,
     pub(super) offset: u64,
     /// Of a replica in a failover: it was told of its new master; it follows it.
     pub(super) told_at: Option<Duration>,
@@ -150,7 +149,6 @@ impl Server {
             role_since: now,
             follows_since: now,
             says_replica: matches!(who, WatchedPeer::Replica(_)),
-            priority: 100,
             ..Peer::default()
         };
         if let Some(sentinel) = &mut self.sentinel {
@@ -202,32 +200,14 @@ impl Server {
         }
     }
 
-    fn greet_peer(&mut self, link: LinkId, who: &WatchedPeer) -> bool {
-        let password = self
-            .settings
-            .watch
-            .as_ref()
-            .and_then(|watch| watch.password.clone());
-        match (password, who) {
-            (Some(password), WatchedPeer::Master | WatchedPeer::Replica(_)) => {
-                self.say(link, &["AUTH", &password]);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    pub(super) fn begin_asking(&mut self, link: LinkId, who: &WatchedPeer) {
-        let greeted = self.greet_peer(link, who);
+    pub(super) fn begin_asking(&mut self, who: &WatchedPeer) {
         if let Some(peer) = self.peer(who) {
             peer.open.clear();
-            peer.open.extend(greeted.then_some(PendingQuestion::Other));
         }
         self.ping(who);
     }
 
     pub(super) fn begin_hearing(&mut self, link: LinkId, who: &WatchedPeer) {
-        self.greet_peer(link, who);
         self.say(link, &words(&["SUBSCRIBE", "__sentinel__:hello"]));
         let now = self.now;
         if let Some(peer) = self.peer(who) {
@@ -390,70 +370,38 @@ impl Server {
                 let epoch = number::whole(epoch).map_or(0, |epoch| epoch as u64);
                 self.say_whether_down(&about, epoch, &text(id))
             }
-            (b"master" | b"replicas" | b"slaves" | b"sentinels" | b"failover", [_]) if !named => {
-                unknown()
-            }
-            (b"master", [_]) => self.described(&WatchedPeer::Master),
-            (b"masters", []) => Reply::Array(vec![self.described(&WatchedPeer::Master)]),
-            (b"replicas" | b"slaves", [_]) => {
-                let all = sentinel
-                    .replicas()
-                    .map(|(address, _)| self.described(&WatchedPeer::Replica(address.clone())));
-                Reply::Array(all.collect())
-            }
-            (b"sentinels", [_]) => {
-                let all = sentinel
-                    .others()
-                    .map(|(id, _)| self.described(&WatchedPeer::Sentinel(id.clone())));
-                Reply::Array(all.collect())
-            }
+            (b"master" | b"failover", [_]) if !named => unknown(),
+            (b"master", [_]) => self.master_described(),
             (b"failover", [_]) => self.asked_to_fail_over(),
             _ => unknown_part("sentinel", &args[0]),
         }
     }
 
-    fn described(&self, who: &WatchedPeer) -> Reply {
+    fn master_described(&self) -> Reply {
         let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
             return Reply::Nil;
         };
-        let peer = &sentinel.peers[who];
-        let kind = match who {
-            WatchedPeer::Master => "master",
-            WatchedPeer::Replica(_) => "slave",
-            WatchedPeer::Sentinel(_) => "sentinel",
-        };
-        let mut flags = vec![kind];
-        if peer.down_since.is_some() {
-            flags.insert(0, "s_down");
-        }
-        if *who == WatchedPeer::Master && sentinel.is_objectively_down {
-            flags.insert(1, "o_down");
-        }
-        if !self.is_up(peer.asks) {
-            flags.push("disconnected");
-        }
-        let (name, run_id) = match who {
-            WatchedPeer::Master => (watch.name.clone(), peer.run_id.clone()),
-            WatchedPeer::Replica(address) => (address.to_string(), peer.run_id.clone()),
-            WatchedPeer::Sentinel(id) => (id.clone(), id.clone()),
-        };
-        let mut fields = vec![
-            ("name", name),
+        let peer = sentinel.master();
+        let flags = [
+            (peer.down_since.is_some(), "s_down"),
+            (sentinel.is_objectively_down, "o_down"),
+            (true, "master"),
+            (!self.is_up(peer.asks), "disconnected"),
+        ];
+        let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag);
+        let fields = [
+            ("name", watch.name.clone()),
             ("ip", peer.address.host.clone()),
             ("port", peer.address.port.to_string()),
-            ("runid", run_id),
-            ("flags", flags.join(",")),
+            ("runid", peer.run_id.clone()),
+            ("flags", flags.collect::<Vec<_>>().join(",")),
+            ("config-epoch", sentinel.config_epoch.to_string()),
+            ("num-slaves", sentinel.replicas().count().to_string()),
+            ("num-other-sentinels", sentinel.others().count().to_string()),
+            ("quorum", watch.quorum.to_string()),
         ];
-        if *who == WatchedPeer::Master {
-            fields.extend([
-                ("config-epoch", sentinel.config_epoch.to_string()),
-                ("num-slaves", sentinel.replicas().count().to_string()),
-                ("num-other-sentinels", sentinel.others().count().to_string()),
-                ("quorum", watch.quorum.to_string()),
-            ]);
-        }
         let fields = fields.into_iter();
-        Reply::Map(
+        Reply::Array(
             fields
                 .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
                 .collect(),

@@ -76,7 +76,6 @@ impl Server {
         peer.is_linked = field("master_link_status") == Some("up");
         let unlinked_s = number("master_link_down_since_seconds").unwrap_or(0);
         peer.unlinked = Duration::from_secs(unlinked_s.max(0) as u64);
-        peer.priority = number("slave_priority").unwrap_or(100);
         peer.offset = number("slave_repl_offset").unwrap_or(0).max(0) as u64;
         if *who == WatchedPeer::Master && !is_replica {
             self.meet_replicas(&fields);

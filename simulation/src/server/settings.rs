@@ -56,8 +56,6 @@ pub struct Watch {
     pub name: String,
     /// Where it is at first.
     pub master: Address,
-    /// What it and its replicas want to be told.
-    pub password: Option<String>,
     /// How many sentinels must find it down.
     pub quorum: usize,
     /// For how long it must be silent for that.
@@ -95,8 +93,6 @@ pub struct Settings {
     pub version: (u8, u8),
     /// Where it listens.
     pub address: Address,
-    /// What clients must say, and what it says to its master.
-    pub password: Option<String>,
     /// What it watches, if it is a sentinel.
     pub watch: Option<Watch>,
     /// The cluster that it is a node of.
@@ -107,20 +103,10 @@ pub struct Settings {
     pub persistence: Persistence,
     /// Roughly how many bytes its keys may take, with the policy `noeviction`; 0 is no limit.
     pub max_memory: u64,
-    /// How many replicas must have been heard of lately for a write to be taken.
-    pub min_replicas: u32,
-    /// How many seconds that is.
-    pub min_replicas_max_lag_s: u64,
     /// How long each end of a replication link believes in the other without a word (`repl-timeout`).
     pub replication_timeout: Duration,
     /// How often replicas are told that nothing happened (`repl-ping-replica-period`).
     pub replica_ping: Duration,
-    /// How eagerly it is made master; 0 is never.
-    pub priority: u32,
-    /// What may wait for a connection that listens.
-    pub output_limit: OutputLimit,
-    /// How many connections it takes.
-    pub max_clients: usize,
 }
 
 impl Default for Settings {
@@ -129,19 +115,13 @@ impl Default for Settings {
             seed: 0,
             version: (7, 2),
             address: Address::default(),
-            password: None,
             watch: None,
             cluster: None,
             replica_of: None,
             persistence: Persistence::None,
             max_memory: 0,
-            min_replicas: 0,
-            min_replicas_max_lag_s: 10,
             replication_timeout: Duration::from_secs(60),
             replica_ping: Duration::from_secs(10),
-            priority: 100,
-            output_limit: OutputLimit::default(),
-            max_clients: 10_000,
         }
     }
 }
@@ -149,26 +129,5 @@ impl Default for Settings {
 impl Settings {
     pub(super) fn version_text(&self) -> String {
         format!("{}.{}.0", self.version.0, self.version.1)
-    }
-}
-
-/// How much output may wait for a connection that listens: at once, and for how long a lesser amount.
-#[derive(Debug, Clone, Copy)]
-pub struct OutputLimit {
-    /// Bytes at which it is ended at once.
-    pub hard: usize,
-    /// Bytes at which it is ended when they stay.
-    pub soft: usize,
-    /// For so long.
-    pub soft_time: Duration,
-}
-
-impl Default for OutputLimit {
-    fn default() -> Self {
-        OutputLimit {
-            hard: 32 << 20,
-            soft: 8 << 20,
-            soft_time: Duration::from_secs(60),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::{
-    keyspace::{Answer, Item, Keyspace, NOT_REAL, SYNTAX, WRONG_TYPE, is, places, positive},
+    keyspace::{Answer, Item, Keyspace, NOT_REAL, SYNTAX, WRONG_TYPE, is, places},
     number,
     reply::Reply,
 };
@@ -55,45 +55,6 @@ impl Sorted {
     }
 }
 
-#[derive(Default)]
-struct Adding {
-    fresh_only: bool,
-    known_only: bool,
-    greater: bool,
-    less: bool,
-    counts_changes: bool,
-}
-
-impl Adding {
-    /// Reads the words before the scores; what is left are scores and members.
-    fn read(mut args: &[Vec<u8>]) -> (Self, &[Vec<u8>]) {
-        let mut adding = Adding::default();
-        while let [word, rest @ ..] = args {
-            let flag = match word.to_ascii_uppercase().as_slice() {
-                b"NX" => &mut adding.fresh_only,
-                b"XX" => &mut adding.known_only,
-                b"GT" => &mut adding.greater,
-                b"LT" => &mut adding.less,
-                b"CH" => &mut adding.counts_changes,
-                _ => break,
-            };
-            *flag = true;
-            args = rest;
-        }
-        (adding, args)
-    }
-
-    fn takes(&self, before: Option<f64>, score: f64) -> bool {
-        match before {
-            None => !self.known_only,
-            Some(before) => {
-                let refused = self.greater && score < before || self.less && score > before;
-                !(self.fresh_only || refused || before == score)
-            }
-        }
-    }
-}
-
 /// One end of a range of scores: the number, and whether it is left out.
 fn bound(text: &[u8]) -> Result<(f64, bool), &'static str> {
     let (text, out) = match text {
@@ -127,19 +88,6 @@ impl Keyspace {
     fn sorted_set(&mut self, name: &'static str, key: &[u8], args: &[Vec<u8>]) -> Answer {
         match (name, args) {
             ("zadd", args) => self.zadd(key, args),
-            ("zincrby", [by, member]) => {
-                let by = number::real(by).ok_or(NOT_REAL)?;
-                let before = self.members(key)?.and_then(|members| members.score(member));
-                let score = before.unwrap_or(0.0) + by;
-                if score.is_nan() {
-                    return Err("ERR resulting score is not a number (NaN)");
-                }
-                if let Item::Sorted(members) = self.get_or(key, Item::Sorted(Sorted::default())) {
-                    members.put(member, score);
-                }
-                self.change();
-                Ok(self.score_text(score))
-            }
             ("zscore", [member]) => {
                 let score = self.members(key)?.and_then(|members| members.score(member));
                 Ok(score.map_or(Reply::Nil, |score| self.score_text(score)))
@@ -171,20 +119,13 @@ impl Keyspace {
                 let some = members.0[places(from, to, members.0.len())?].to_vec();
                 Ok(self.listed(some, scores))
             }
-            ("zpopmin", rest) => {
-                let count = match rest {
-                    [] => 1,
-                    [count] => positive(count)?,
-                    _ => return Err(SYNTAX),
-                };
+            ("zpopmin", []) => {
                 let Some(members) = self.members(key)? else {
                     return Ok(Reply::Array(Vec::new()));
                 };
-                let gone: Vec<_> = members.0.drain(..count.min(members.0.len())).collect();
-                if !gone.is_empty() {
-                    self.change();
-                }
-                Ok(self.listed(gone, true))
+                let first = vec![members.0.remove(0)];
+                self.change();
+                Ok(self.listed(first, true))
             }
             _ => Err(SYNTAX),
         }
@@ -212,49 +153,33 @@ impl Keyspace {
     }
 
     fn zadd(&mut self, key: &[u8], args: &[Vec<u8>]) -> Answer {
-        let (adding, pairs) = Adding::read(args);
+        // With GT a score only grows.
+        let (grows, pairs) = match args {
+            [word, pairs @ ..] if is(word, "gt") => (true, pairs),
+            pairs => (false, pairs),
+        };
         if pairs.is_empty() || pairs.len() % 2 == 1 {
             return Err(SYNTAX);
-        }
-        if adding.fresh_only && adding.known_only {
-            return Err("ERR XX and NX options at the same time are not compatible");
-        }
-        if [adding.greater, adding.less, adding.fresh_only]
-            .iter()
-            .filter(|is| **is)
-            .count()
-            > 1
-        {
-            return Err("ERR GT, LT, and/or NX options at the same time are not compatible");
         }
         let scored: Result<Vec<_>, &str> = (pairs.chunks_exact(2))
             .map(|pair| Ok((number::real(&pair[0]).ok_or(NOT_REAL)?, &pair[1])))
             .collect();
         let scored = scored?;
-        if self.members(key)?.is_none() && adding.known_only {
-            return Ok(Reply::Int(0));
-        }
         let Item::Sorted(members) = self.get_or(key, Item::Sorted(Sorted::default())) else {
             return Err(WRONG_TYPE);
         };
-        let (mut fresh, mut moved) = (0, 0);
+        let (mut fresh, mut moved) = (0, false);
         for (score, member) in scored {
-            let before = members.score(member);
-            if adding.takes(before, score) {
-                members.put(member, score);
-                match before {
-                    None => fresh += 1,
-                    Some(_) => moved += 1,
-                }
+            match members.score(member) {
+                Some(before) if before == score || grows && score < before => continue,
+                Some(_) => moved = true,
+                None => fresh += 1,
             }
+            members.put(member, score);
         }
-        if fresh + moved > 0 {
+        if moved || fresh > 0 {
             self.change();
         }
-        Ok(Reply::count(if adding.counts_changes {
-            fresh + moved
-        } else {
-            fresh
-        }))
+        Ok(Reply::count(fresh))
     }
 }

@@ -46,24 +46,10 @@ impl Keyspace {
                 }
                 .into(),
             )),
-            ("pttl" | "ttl", [key]) => Ok(Reply::Int(self.left(key, name == "ttl"))),
-            ("pexpire" | "expire" | "pexpireat", [key, end]) => self.expire(name, key, end),
-            ("persist", [key]) => {
-                let had = self.exists(key) && self.end_of(key).is_some();
-                if had {
-                    self.set_end(key, None);
-                    self.change();
-                }
-                Ok(Reply::Int(had.into()))
-            }
+            ("pttl", [key]) => Ok(Reply::Int(self.left_ms(key))),
+            ("pexpire" | "pexpireat", [key, end]) => self.expire(name, key, end),
             ("dbsize", []) => Ok(Reply::count(self.len())),
-            ("keys", [pattern]) => {
-                let names = self.names().filter(|name| fits(pattern, name));
-                Ok(Reply::Array(
-                    names.map(|name| Reply::Bulk(name.to_vec())).collect(),
-                ))
-            }
-            ("flushall" | "flushdb", _) => {
+            ("flushall", _) => {
                 self.clear();
                 self.change();
                 Ok(Reply::OK)
@@ -80,15 +66,12 @@ impl Keyspace {
         }
     }
 
-    fn left(&mut self, key: &[u8], seconds: bool) -> i64 {
+    fn left_ms(&mut self, key: &[u8]) -> i64 {
         if !self.exists(key) {
             return -2;
         }
-        let now = self.now_ms();
-        self.end_of(key).map_or(-1, |end| {
-            let left = end.saturating_sub(now) as i64;
-            if seconds { (left + 500) / 1000 } else { left }
-        })
+        let end = self.end_of(key);
+        end.map_or(-1, |end| end.saturating_sub(self.now_ms()) as i64)
     }
 
     fn add(&mut self, key: &[u8], by: Result<i64, &'static str>) -> Answer {
@@ -102,47 +85,31 @@ impl Keyspace {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8], rest: &[Vec<u8>]) -> Answer {
-        let (mut absent, mut present, mut keeps, mut end) = (false, false, false, None);
+        let (mut absent, mut end) = (false, None);
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             match word.to_ascii_uppercase().as_slice() {
-                b"NX" if !present => absent = true,
-                b"XX" if !absent => present = true,
-                b"KEEPTTL" if end.is_none() => keeps = true,
-                unit @ (b"PX" | b"EX" | b"PXAT") if !keeps => {
-                    let of_another = end
-                        .as_ref()
-                        .is_some_and(|(other, _): &(Vec<u8>, _)| other != unit);
-                    let Some(time) = words.next().filter(|_| !of_another) else {
-                        return Err(SYNTAX);
-                    };
-                    end = Some((unit.to_vec(), time));
+                b"NX" => absent = true,
+                unit @ (b"PX" | b"PXAT") if end.is_none() => {
+                    end = Some((unit == b"PX", words.next().ok_or(SYNTAX)?));
                 }
                 _ => return Err(SYNTAX),
             }
         }
-        let ends_ms = match &end {
+        let ends_ms = match end {
             None => None,
-            Some((unit, time)) => {
-                const INVALID: &str = "ERR invalid expire time in 'set' command";
+            Some((from_now, time)) => {
+                let since = if from_now { self.now_ms() as i64 } else { 0 };
                 let time = Some(whole(time)?).filter(|time| *time > 0);
-                let ms = time.and_then(|time| match unit.as_slice() {
-                    b"EX" => time.checked_mul(1000),
-                    _ => Some(time),
-                });
-                let end = ms.and_then(|ms| match unit.as_slice() {
-                    b"PXAT" => Some(ms),
-                    _ => ms.checked_add(self.now_ms() as i64),
-                });
-                Some(end.ok_or(INVALID)? as u64)
+                let end = time.and_then(|time| time.checked_add(since));
+                Some(end.ok_or("ERR invalid expire time in 'set' command")? as u64)
             }
         };
         let there = self.exists(key);
-        if absent && there || present && !there {
+        if absent && there {
             return Ok(Reply::Nil);
         }
-        let kept = self.end_of(key).filter(|_| keeps && there);
-        self.put(key, Item::Text(value.to_vec()), ends_ms.or(kept));
+        self.put(key, Item::Text(value.to_vec()), ends_ms);
         match ends_ms {
             Some(end) => self.change_as(&[b"SET", key, value, b"PXAT", end.to_string().as_bytes()]),
             None => self.change(),
@@ -152,21 +119,15 @@ impl Keyspace {
 
     fn expire(&mut self, name: &str, key: &[u8], end: &[u8]) -> Answer {
         let invalid = match name {
-            "expire" => "ERR invalid expire time in 'expire' command",
             "pexpire" => "ERR invalid expire time in 'pexpire' command",
             _ => "ERR invalid expire time in 'pexpireat' command",
         };
-        let number = number::whole(end).ok_or(NOT_WHOLE)?;
-        let ms = match name {
-            "expire" => number.checked_mul(1000),
-            _ => Some(number),
-        };
+        let ms = number::whole(end).ok_or(NOT_WHOLE)?;
         let now = self.now_ms() as i64;
         let at = match name {
-            "pexpireat" => ms,
-            _ => ms.and_then(|ms| ms.checked_add(now)),
+            "pexpire" => ms.checked_add(now).ok_or(invalid)?,
+            _ => ms,
         };
-        let at = at.ok_or(invalid)?;
         if !self.exists(key) {
             return Ok(Reply::Int(0));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Server, cluster::Cluster, keyspace::is, reply::Reply};
+use super::{Server, cluster::Cluster, reply::Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long a master that hands over keeps its clients from writing, at most.
@@ -29,36 +29,24 @@ pub(super) struct Manual {
 
 impl Server {
     /// CLUSTER FAILOVER.
-    pub(super) fn asked_to_take_over(&mut self, how: Option<&Vec<u8>>) -> Reply {
+    pub(super) fn asked_to_take_over(&mut self) -> Reply {
         let until = self.now + HAND_OVER;
         let Some(cluster) = &mut self.cluster else {
             return Reply::Nil;
         };
-        let (forced, alone) = match how {
-            None => (false, false),
-            Some(how) if is(how, "force") => (true, false),
-            Some(how) if is(how, "takeover") => (true, true),
-            Some(_) => return Reply::error("ERR syntax error"),
-        };
         let Some(master) = cluster.nodes[cluster.me].master else {
             return Reply::error("ERR You should send CLUSTER FAILOVER to a replica");
         };
-        if !forced && cluster.nodes[master].failed_at.is_some() {
+        if cluster.nodes[master].failed_at.is_some() {
             return Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE");
         }
         cluster.election = None;
         cluster.manual = Some(Manual {
             until,
             stops_at: None,
-            may_begin: forced,
+            may_begin: false,
         });
-        if alone {
-            cluster.epoch += 1;
-            let epoch = cluster.epoch;
-            self.take_over(epoch);
-        } else if !forced {
-            self.tell_node(master, "HAND", &[]);
-        }
+        self.tell_node(master, "HAND", &[]);
         Reply::OK
     }
 
