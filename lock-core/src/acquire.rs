@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::acquire_options::{Acquire, Lease, Owner, Wait};
 use crate::bounds::LAST_LOOK;
 use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
@@ -12,12 +13,16 @@ use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
 use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life};
 use crate::kind::ServerLine;
-use crate::lock::{Acquire, Lease, LockInner, Owner, Wait};
+use crate::lock_inner::LockInner;
+use crate::machine::outside_of_tokio;
 use crate::release::{Open, ReleaseReason, too_many_undos};
-use crate::servers::{AttemptAnswer, GiveBack, Servers, backoff, release_at};
+use crate::server_set::Servers;
+use crate::servers::{AttemptAnswer, GiveBack, backoff, release_at};
 use crate::topology::{NodeError, RequestPurpose, passes};
-use crate::waiting::gate::{GateFront, Position, RIVALS, Subscriptions, doubt, settle};
+use crate::waiting::gate::{GateFront, Position, RIVALS, doubt, settle};
 use crate::waiting::queue::{WaiterEvent, least_left};
+use crate::waiting::subscriptions::Subscriptions;
+use crate::watchdog;
 
 const ACTION: &str = "acquire";
 
@@ -74,7 +79,7 @@ async fn search_for(
     let mut search = Search::new(hold, end);
     let line = lock.form.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
-    let waits = !once && how.owner.is_none() && lock.client.gates.is_waited_for(lock);
+    let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
         if let Some(guard) = search.look().await? {
@@ -118,15 +123,6 @@ fn waited<'a>(
             ended = waits => Some(ended),
         }
     })
-}
-
-/// Why nothing can be waited for here, if so.
-pub(crate) fn outside_of_tokio() -> Option<&'static str> {
-    // Within a task, which is mostly so, the runtime's own counter is not touched.
-    let inside = tokio::task::try_id().is_some() || tokio::runtime::Handle::try_current().is_ok();
-    (!inside).then_some(
-        "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
-    )
 }
 
 /// The error of a client whose runtime has ended: it would renew nothing, and hear no message.
@@ -215,7 +211,8 @@ impl Search {
         let end = self.end.map(|end| end.max(now + LAST_LOOK));
         let deadline = end.map_or(now + timeout, |end| end.min(now + timeout));
         // What this owner has just given back may be on its way yet.
-        let overtakes = lock.client.returns.has(&self.hold);
+        let returning = self.hold.release_key();
+        let returning = returning.filter(|key| lock.client.returns.has(key));
         self.open.add_all();
         self.hold.asking.set(true);
         let tried = lock.servers.acquire(&self.hold, deadline).await;
@@ -233,8 +230,8 @@ impl Search {
             Ok(AttemptAnswer::Queued { .. }) => !self.hold.in_line.get(),
             _ => false,
         };
-        if refused && overtakes {
-            let ended = lock.client.returns.ended(&self.hold);
+        if refused && let Some(key) = &returning {
+            let ended = lock.client.returns.ended(key);
             if within(Some(deadline), ended).await.is_some() {
                 return Box::pin(self.look()).await;
             }
@@ -316,7 +313,7 @@ impl Search {
         let client = self.hold.client();
         client.turns.had(&self.hold.lock, self.held_back);
         if self.hold.renewed || self.hold.is_unclaimed() {
-            client.watchdog.add(&self.hold);
+            watchdog::add(&self.hold);
         }
         Guard::new(Arc::clone(&self.hold))
     }
@@ -353,7 +350,7 @@ impl Search {
     /// Waits until it is this caller's turn in this client, and then for the lock.
     async fn wait_in_line(&mut self, lock: &Arc<LockInner>) -> Result<Guard, LockError> {
         let options = &lock.client.options;
-        let place = lock.client.gates.enter(lock);
+        let place = lock.client.gates.enter(lock.line_key(), GateFront::new);
         let mut front;
         loop {
             front = match self.come_to_front(&place).await? {
@@ -383,7 +380,9 @@ impl Search {
         }
         let mut lets_go_first = self.hold_back();
         if front.subscriptions.is_none() {
-            let mut subscriptions = Subscriptions::new(lock);
+            let (routes, names) = (lock.servers.routes(), &lock.names);
+            let channels = lock.form.channels(names);
+            let mut subscriptions = Subscriptions::on(routes, &names.key, &channels);
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
             let bounds = [self.end, lets_go_first].into_iter().flatten();
@@ -507,9 +506,10 @@ impl Search {
     /// Asks for a place in the line at the server and waits until it is called.
     async fn wait_at_server(&mut self, line: &'static dyn ServerLine) -> Result<Guard, LockError> {
         let client = Arc::clone(self.hold.client());
-        if !line.shares_place() && client.returns.has(&self.hold) {
+        let returning = self.hold.release_key().filter(|_| !line.shares_place());
+        if let Some(key) = returning.filter(|key| client.returns.has(key)) {
             // What the same owner gives back takes its place in the line along: this one's, if it were there by then.
-            let ended = client.returns.ended(&self.hold);
+            let ended = client.returns.ended(&key);
             if within(self.end, ended).await.is_none() {
                 let why = "what its owner had, or waited for, is still being given back";
                 let name = &self.hold.lock.names.key;

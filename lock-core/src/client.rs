@@ -1,37 +1,32 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::fmt::{self, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
 use crate::background::Background;
+use crate::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::diagnostics::Concern;
 use crate::error::{ErrorKind, LockError};
-use crate::guarded::Guarded;
-use crate::idempotent_requests::FinishedRecords;
+use crate::idempotent_requests;
 use crate::kind::all_of::AllOf;
 use crate::kind::{Form, Kind};
-use crate::latch;
-use crate::lock::{Lock, LockInner, Owner};
+use crate::lock::Lock;
+use crate::lock_inner::LockInner;
 use crate::machine::ClientRuntime;
 use crate::names::{self, Names};
 pub use crate::options::{AddressMap, ClientOptions};
-use crate::pending_releases::PendingReleases;
 use crate::read_write::ReadWrite;
 use crate::release;
 use crate::semaphore;
-use crate::servers::{ServerClock, Servers};
+use crate::server_set::Servers;
 use crate::target::{Target, TargetError, TopologyKind};
 use crate::telemetry::degraded;
 use crate::topology::{self, Route, Secure, survey};
-use crate::waiting::contended_locks::ContendedLocks;
-use crate::waiting::gate::Gates;
-use crate::waiting::queue::WaitQueues;
-use crate::watchdog::Watchdog;
+use crate::waiting::line::Lines;
+use crate::watchdog;
 
 /// What a client has sent so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,66 +42,6 @@ pub struct ClientStats {
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<ClientCore>,
-}
-
-pub(crate) struct ClientCore {
-    id: String,
-    pub(crate) options: ClientOptions,
-    shape: TopologyKind,
-    /// Which servers, named alike by clients that name them alike.
-    set: String,
-    concerns: Vec<Concern>,
-    pub(crate) routes: Arc<[Arc<Route>]>,
-    pub(crate) gates: Gates,
-    pub(crate) turns: ContendedLocks,
-    pub(crate) latches: latch::Lines,
-    pub(crate) wait_queues: WaitQueues,
-    pub(crate) watchdog: Watchdog,
-    pub(crate) guarded: Guarded,
-    pub(crate) undos: AtomicUsize,
-    pub(crate) background: Background,
-    pub(crate) returns: Arc<PendingReleases>,
-    pub(crate) server_clock: ServerClock,
-    pub(crate) spent: FinishedRecords,
-}
-
-/// Every guard, lock and hold has it, so that it says no more than which client it is.
-impl fmt::Debug for ClientCore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("id", &self.id)
-            .field("servers", &self.set)
-            .finish_non_exhaustive()
-    }
-}
-
-impl ClientCore {
-    pub(crate) fn owner_text(&self, owner: Owner) -> String {
-        let mut text = String::with_capacity(self.id.len() + 21);
-        text.push_str(&self.id);
-        text.push(':');
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}", owner.number());
-        text
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub(crate) fn set(&self) -> &str {
-        &self.set
-    }
-
-    /// Where everything of one server set lives.
-    pub(crate) fn route(&self) -> &Arc<Route> {
-        &self.routes[0]
-    }
-
-    /// How a release speaks on this topology.
-    pub(crate) fn publish_command(&self) -> &'static str {
-        self.routes[0].publish_command()
-    }
 }
 
 /// Open holds of a route are kept in one word.
@@ -189,17 +124,17 @@ impl Client {
                 set: target.set(),
                 concerns,
                 routes: routes.into(),
-                gates: Gates::default(),
-                turns: ContendedLocks::default(),
-                latches: latch::Lines::new(),
-                wait_queues: WaitQueues::default(),
-                watchdog: Watchdog::start(&background),
-                guarded: Guarded::default(),
-                undos: AtomicUsize::new(0),
+                gates: Lines::new(),
+                turns: Default::default(),
+                latches: Lines::new(),
+                wait_queues: Default::default(),
+                renewals: watchdog::start(&background),
+                guarded: Default::default(),
+                undos: Default::default(),
                 background,
-                returns: Arc::default(),
-                server_clock: ServerClock::default(),
-                spent: FinishedRecords::default(),
+                returns: Default::default(),
+                server_clock: Default::default(),
+                spent: Default::default(),
             }),
         })
     }
@@ -397,8 +332,8 @@ impl Client {
     }
 
     async fn end(&self) {
-        self.inner.watchdog.close();
-        self.inner.spent.forget(&self.inner);
+        self.inner.renewals.close();
+        idempotent_requests::forget_finished(&self.inner);
         let longest = self.inner.options.response_timeout * 2;
         self.inner.background.finish(longest).await;
     }

@@ -2,11 +2,13 @@
 
 use std::ops::Deref;
 
+use crate::acquire_options::Acquire;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::{Guard, Released};
+use crate::guard::Guard;
+use crate::guard_event::Released;
 use crate::kind::Kind;
-use crate::lock::{Acquire, Lock};
+use crate::lock::Lock;
 use crate::short_forms::short_forms;
 
 /// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in all else the [`Lock`] that it

@@ -1,6 +1,5 @@
 //! The holder's proof.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,61 +10,12 @@ use tokio_util::sync::CancellationToken;
 use crate::bounds::ANSWERS;
 use crate::clock;
 use crate::error::{ErrorKind, LockError};
+use crate::guard_event::{GuardEvent, LostReason, Released};
 use crate::hold::{Hold, bad_extension};
 use crate::release;
 use crate::servers::{ExtendOutcome, repeat};
 use crate::topology::RequestPurpose;
-
-/// Why a hold ended without a release.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The server no longer had it when it was renewed.
-    Missing,
-    /// It could not be renewed before its end.
-    NotRenewed,
-    /// A fixed lease ran out.
-    Expired,
-    /// It was held for as long as [`Acquire::max_hold`](crate::Acquire::max_hold) allows.
-    MaxHold,
-    /// Its client was closed by [`close_and_release`](crate::Client::close_and_release), which gave it back.
-    Closed,
-    /// The runtime that its client was made in has ended, and with it the renewals. The server may have it until the lease ends.
-    RuntimeEnded,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LostReason::Missing => "the server no longer had it",
-            LostReason::NotRenewed => "it could not be renewed before its end",
-            LostReason::Expired => "its lease ran out",
-            LostReason::MaxHold => "it was held for the longest time that was asked for",
-            LostReason::Closed => "its client was closed and gave it back",
-            LostReason::RuntimeEnded => "the runtime that renewed it has ended",
-        })
-    }
-}
-
-/// What a guard reports.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum GuardEvent {
-    /// The watchdog renewed it.
-    Extended {
-        /// The lease from `sent_at` on.
-        lease: Duration,
-        /// When the renewal was sent.
-        sent_at: Instant,
-    },
-    /// It is gone.
-    Lost {
-        /// Why.
-        reason: LostReason,
-        /// When the client decided so.
-        at: Instant,
-    },
-}
+use crate::watchdog;
 
 /// The events of one guard; ends after `Lost` or the release.
 #[derive(Debug)]
@@ -87,16 +37,6 @@ impl GuardEvents {
             }
         }
     }
-}
-
-/// What a release came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Released {
-    /// This owner holds it no more: the lock is free, but for other readers of a read-write lock.
-    Freed,
-    /// The same owner holds it still, having taken it more than once.
-    StillHeld,
 }
 
 /// A hold. Dropping it releases in the background; [`release`](Guard::release) lets the result be read.
@@ -327,7 +267,7 @@ impl Guard {
     pub(crate) fn leave(mut self) {
         self.end();
         self.hold.end();
-        self.hold.client().watchdog.remove(&self.hold);
+        watchdog::remove(&self.hold);
     }
 }
 

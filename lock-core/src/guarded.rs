@@ -2,40 +2,50 @@
 
 use std::{collections::HashMap, sync::Weak};
 
-use crate::hold::Hold;
-use crate::lock::LockInner;
 use crate::sync::{Arc, Mutex};
 
-/// Everything that a guard is responsible for, which alone keeps it alive.
-#[derive(Debug, Default)]
-pub(crate) struct Guarded {
+/// Holds and permits of semaphores for which a guard is responsible, which alone keeps them alive.
+#[derive(Debug)]
+pub(crate) struct Guarded<H, S> {
     /// By their addresses.
-    holds: Mutex<HashMap<usize, Weak<Hold>>>,
-    permits: Mutex<GuardedPermits>,
+    holds: Mutex<HashMap<usize, Weak<H>>>,
+    permits: Mutex<GuardedPermits<S>>,
 }
 
 /// So many permits of a semaphore.
-pub(crate) type Permits = (Arc<LockInner>, u32);
+type Permits<S> = (Arc<S>, u32);
 
 /// Permits of semaphores, which have no hold, by a number for each guard.
-#[derive(Debug, Default)]
-struct GuardedPermits {
-    of: HashMap<u64, (Weak<LockInner>, u32)>,
+#[derive(Debug)]
+struct GuardedPermits<S> {
+    of: HashMap<u64, (Weak<S>, u32)>,
     last_number: u64,
 }
 
-impl Guarded {
-    pub(crate) fn add(&self, hold: &Arc<Hold>) {
+impl<H, S> Default for Guarded<H, S> {
+    fn default() -> Self {
+        Guarded {
+            holds: Mutex::new(HashMap::new()),
+            permits: Mutex::new(GuardedPermits {
+                of: HashMap::new(),
+                last_number: 0,
+            }),
+        }
+    }
+}
+
+impl<H, S> Guarded<H, S> {
+    pub(crate) fn add(&self, hold: &Arc<H>) {
         let (key, hold) = (Arc::as_ptr(hold) as usize, Arc::downgrade(hold));
         self.holds.lock().insert(key, hold);
     }
 
-    pub(crate) fn remove(&self, hold: &Arc<Hold>) {
+    pub(crate) fn remove(&self, hold: &Arc<H>) {
         self.holds.lock().remove(&(Arc::as_ptr(hold) as usize));
     }
 
     /// The number of a new guard for so many permits.
-    pub(crate) fn add_permits(&self, of: &Arc<LockInner>, count: u32) -> u64 {
+    pub(crate) fn add_permits(&self, of: &Arc<S>, count: u32) -> u64 {
         let mut permits = self.permits.lock();
         permits.last_number += 1;
         let number = permits.last_number;
@@ -49,7 +59,7 @@ impl Guarded {
     }
 
     /// What is guarded now, and by no guard from now on.
-    pub(crate) fn take(&self) -> (Vec<Arc<Hold>>, Vec<Permits>) {
+    pub(crate) fn take(&self) -> (Vec<Arc<H>>, Vec<Permits<S>>) {
         let holds = std::mem::take(&mut *self.holds.lock());
         let permits = std::mem::take(&mut self.permits.lock().of);
         let permits = permits.into_values();

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
+use crate::acquire_options::{Acquire, Lease, Owner};
 use crate::bounds::{ENDLESS, SHORTEST_LEASE};
-use crate::client::ClientCore;
+use crate::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
-use crate::guard::{GuardEvent, LostReason};
+use crate::guard_event::{GuardEvent, LostReason};
 use crate::kind::{Ask, QueuePlace};
-use crate::lock::{Acquire, Lease, LockInner, Owner};
+use crate::lock_inner::LockInner;
+use crate::pending_releases::ReleaseKey;
 use crate::renewals::{DueSlot, Renewable};
+use crate::server_set::Servers;
 use crate::sync::{Flag, Mutex};
 use crate::telemetry::HoldTelemetry;
 
@@ -221,7 +224,7 @@ impl Hold {
             publish: self.lock.client.publish_command(),
             repeated: self.unsettled.get(),
             place: self.in_line.get().then(|| QueuePlace {
-                client: self.lock.client.id(),
+                client: &self.lock.client.id,
                 subscribed: self.subscribed.get(),
                 waited: self.waited(),
             }),
@@ -248,6 +251,13 @@ impl Hold {
     /// Whether the caller named its owner, who may therefore ask again under the same name.
     pub(crate) fn is_of_named_owner(&self) -> bool {
         matches!(self.who, HolderIdentity::Owner(Some(_)))
+    }
+
+    /// By what a release of it is known for which the same owner waits before it asks again.
+    pub(crate) fn release_key(&self) -> Option<ReleaseKey> {
+        let is_waited_for =
+            self.is_of_named_owner() && matches!(self.lock.servers, Servers::One(_));
+        is_waited_for.then(|| (self.lock.names.key.clone(), self.owner.clone()))
     }
 
     /// Whether the server knows a repetition of its acquire and release.

@@ -6,13 +6,14 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::bounds::ANSWERS;
-use crate::client::ClientCore;
+use crate::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
+use crate::finished_records::{RecordsKept, SPENT_LIFE};
 use crate::kind::Once;
+use crate::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::sync::Mutex;
 use crate::topology::{
     NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot,
 };
@@ -21,70 +22,61 @@ use crate::topology::{
 /// repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(1_800);
 
-/// So many records are deleted together, or those of so long: what a client that is killed may leave of requests that were answered.
-const SPENT: usize = 64;
-const SPENT_LIFE: Duration = Duration::from_millis(250);
-
-/// Latches that nobody will ask for again, since their requests were answered and none of them was sent twice. They would end
-/// by themselves; deleting them keeps a busy client from having an hour's worth of them.
-#[derive(Debug, Default)]
-pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
-
-impl FinishedRecords {
-    /// One more; those of the last requests are deleted when there are many, or a while after the first of them.
-    pub(crate) fn add(&self, client: &Arc<ClientCore>, record: Vec<u8>) {
-        let background = &client.background;
-        let mut records = self.0.lock();
-        records.push(record);
-        if records.len() >= SPENT {
-            drop(records);
-            self.forget(client);
-        } else if records.len() == 1 {
+/// Keeps the record of a request that was answered and never sent twice, until several are deleted.
+pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
+    match client.spent.add(record) {
+        RecordsKept::Enough => forget_finished(client),
+        RecordsKept::First => {
             let owner = Arc::downgrade(client);
-            let later = async move {
+            client.background.spawn_uncounted(async move {
                 tokio::time::sleep(SPENT_LIFE).await;
                 if let Some(client) = owner.upgrade() {
-                    client.spent.forget(&client);
+                    forget_finished(&client);
                 }
-            };
-            drop(records);
-            background.spawn_uncounted(later);
-        }
-    }
-
-    /// That of a request, if it was answered and never sent twice.
-    fn note<T>(
-        &self,
-        client: &Arc<ClientCore>,
-        asked: &Result<Answer<T>, NodeError>,
-        record: Option<Vec<u8>>,
-    ) {
-        if let (Ok(answer), Some(record)) = (asked, record)
-            && !answer.doubtful
-        {
-            self.add(client, record);
-        }
-    }
-
-    /// Deletes them in the background. If it does not come to that, they end by themselves.
-    pub(crate) fn forget(&self, client: &Arc<ClientCore>) {
-        let records = std::mem::take(&mut *self.0.lock());
-        let is_sharded = client.route().is_sharded();
-        // One request reaches one slot.
-        let mut together: BTreeMap<u16, Request> = BTreeMap::new();
-        for record in records {
-            let slot = if is_sharded { slot(&record) } else { 0 };
-            let request = together.remove(&slot);
-            let request =
-                request.unwrap_or_else(|| Request::new(RequestCommand::Command("UNLINK")));
-            together.insert(slot, request.key(&record));
-        }
-        for request in together.into_values() {
-            let (of, client) = (Arc::clone(client), Arc::clone(client));
-            of.background.spawn(async move {
-                let deadline = Instant::now() + client.options.response_timeout;
-                let _ = client.route().send(&request, deadline).await;
             });
+        }
+        RecordsKept::More => {}
+    }
+}
+
+/// Deletes the records of finished requests in the background. If it does not come to that, they end by themselves.
+pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
+    let is_sharded = client.route().is_sharded();
+    // One request reaches one slot.
+    let mut together: BTreeMap<u16, Request> = BTreeMap::new();
+    for record in client.spent.take() {
+        let slot = if is_sharded { slot(&record) } else { 0 };
+        let request = together.remove(&slot);
+        let request = request.unwrap_or_else(|| Request::new(RequestCommand::Command("UNLINK")));
+        together.insert(slot, request.key(&record));
+    }
+    for request in together.into_values() {
+        let (of, client) = (Arc::clone(client), Arc::clone(client));
+        of.background.spawn(async move {
+            let deadline = Instant::now() + client.options.response_timeout;
+            let _ = client.route().send(&request, deadline).await;
+        });
+    }
+}
+
+fn note<T>(
+    client: &Arc<ClientCore>,
+    asked: &Result<Answer<T>, NodeError>,
+    record: Option<Vec<u8>>,
+) {
+    if let (Ok(answer), Some(record)) = (asked, record)
+        && !answer.doubtful
+    {
+        finished(client, record);
+    }
+}
+
+impl LockInner {
+    /// For questions to one server set.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            client: &self.client,
+            names: &self.names,
         }
     }
 }
@@ -105,7 +97,7 @@ impl Subject<'_> {
     ) -> Result<T, LockError> {
         let Once { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
-        self.client.spent.note(self.client, &asked, record);
+        note(self.client, &asked, record);
         self.said(action, asked)
     }
 
@@ -167,7 +159,7 @@ impl Subject<'_> {
             };
             tokio::select! {
                 answer = ask(&client, &request, (until, RequestPurpose::Deed), read) => {
-                    client.spent.note(&client, &answer, record);
+                    note(&client, &answer, record);
                     // The caller may have gone.
                     let _ = tell.send(answer);
                 }

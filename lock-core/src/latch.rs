@@ -3,28 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::acquire::within;
+use crate::acquire_options::Wait;
 use crate::bounds::LAST_LOOK;
-use crate::client::{Client, ClientCore};
+use crate::client::Client;
+use crate::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::idempotent_requests::{Subject, no_number, number, yes};
 use crate::kind::latch as form;
-use crate::lock::Wait;
 use crate::names::Names;
 use crate::servers::backoff;
 use crate::topology::{NodeError, RequestPurpose, passes};
-use crate::waiting::gate::{Subscriptions, unheard_pause};
-use crate::waiting::line;
-
-pub(crate) type Lines = line::Lines<String, LatchFront>;
-
-/// What the first in the line has, and leaves to the next: one looks for all of them.
-#[derive(Default)]
-pub(crate) struct LatchFront {
-    subscriptions: Option<Subscriptions>,
-    /// A look that was sent then saw it open.
-    open_at: Option<Instant>,
-}
+use crate::waiting::gate::unheard_pause;
+use crate::waiting::latch_front::LatchFront;
+use crate::waiting::subscriptions::Subscriptions;
 
 /// A count under a name that goes down to nothing, in the wire format of RCountDownLatch. Cheap to clone.
 ///

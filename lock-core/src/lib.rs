@@ -114,24 +114,27 @@
 //! | files | what they do |
 //! |---|---|
 //! | `client.rs`, `options.rs`, `credentials.rs`, `target.rs`, `redis_1.rs` | a client, how it behaves, as whom, and which servers it is for |
+//! | `acquire_options.rs`, `guard_event.rs` | how a lock is asked for, and what becomes of a hold |
 //! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `election.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
 //! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `idempotent_requests.rs` asks their questions |
 //! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
 //! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/contended_locks.rs` then lets other clients look first |
 //! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
-//! | `hold.rs`, `guarded.rs` | what acquire, renewal and release share of one hold, and what guards hold |
-//! | `servers.rs`, `quorum.rs` | ask one server set, or several |
+//! | `hold.rs`, `lock_inner.rs`, `client_core.rs`, `guarded.rs` | what acquire, renewal and release share of one hold, one lock and one client, and what guards hold |
+//! | `servers.rs`, `quorum.rs` | ask one server set, or several (`server_set.rs`) |
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
-//! | `clock.rs` | says what time it is here; `servers.rs` knows what the servers' clock shows |
+//! | `clock.rs` | says what time it is here; `server_clock.rs` what the servers' clock shows |
 //! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
 //! | `bounds.rs` | bounds of leases, waits and repetitions |
 //! | `diagnostics/` | for tools that look at locks |
 
 mod acquire;
+mod acquire_options;
 mod background;
 mod bounds;
 mod client;
+mod client_core;
 mod clock;
 mod credentials;
 pub mod diagnostics;
@@ -139,13 +142,16 @@ mod durability;
 mod election;
 mod error;
 mod fenced_lock;
+mod finished_records;
 mod guard;
+mod guard_event;
 mod guarded;
 mod hold;
 mod idempotent_requests;
 mod kind;
 mod latch;
 mod lock;
+mod lock_inner;
 #[doc(hidden)]
 pub mod machine;
 mod multi;
@@ -163,6 +169,8 @@ mod redis_1;
 mod release;
 mod renewals;
 mod semaphore;
+mod server_clock;
+mod server_set;
 mod servers;
 mod short_forms;
 mod sync;
@@ -172,16 +180,18 @@ mod topology;
 mod waiting;
 mod watchdog;
 
+pub use acquire_options::{Acquire, Lease, Owner, Wait};
 pub use client::{AddressMap, Client, ClientOptions, ClientStats, connect};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use durability::{Durability, UnknownDurability};
 pub use election::{Election, Leader, Leadership};
 pub use error::{ErrorKind, LockError};
 pub use fenced_lock::{FencedGuard, FencedLock};
-pub use guard::{Guard, GuardEvent, GuardEvents, LostReason, Released};
+pub use guard::{Guard, GuardEvents};
+pub use guard_event::{GuardEvent, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
 pub use latch::Latch;
-pub use lock::{Acquire, Holder, Lease, Lock, Owner, Wait};
+pub use lock::{Holder, Lock};
 pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
 pub use options::{Pem, PubSub, TlsOptions, UnknownPubSub};
 pub use permit_id::{PermitId, UnknownPermitId};

@@ -8,11 +8,13 @@ use futures_util::future::{join_all, pending};
 use futures_util::stream::FuturesUnordered;
 
 use crate::acquire::within;
+use crate::acquire_options::{Acquire, Lease, Wait};
 use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::{Guard, LostReason, Released};
-use crate::lock::{Acquire, Lease, Lock, Wait};
+use crate::guard::Guard;
+use crate::guard_event::{LostReason, Released};
+use crate::lock::Lock;
 use crate::short_forms::short_forms;
 
 const ACTION: &str = "acquire all of";
@@ -223,7 +225,7 @@ impl MultiLock {
 
 /// Where a lock stands in the order that all clients have, as long as they name the servers alike.
 fn place(lock: &Lock) -> (&str, &str) {
-    (lock.inner.client.set(), lock.name())
+    (&lock.inner.client.set, lock.name())
 }
 
 fn is_over(end: Option<Instant>) -> bool {

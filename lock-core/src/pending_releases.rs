@@ -5,65 +5,51 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::hold::Hold;
-use crate::servers::Servers;
 use crate::sync::{Mutex, Notify};
 
 /// A lock and the owner who gives it back.
-type Key = (String, String);
+pub(crate) type ReleaseKey = (String, String);
 
 /// What a client is giving back in the background for owners that were named. A fresh owner never asks again.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReleases {
-    under_way: Mutex<HashMap<Key, usize>>,
+    under_way: Mutex<HashMap<ReleaseKey, usize>>,
     ended: Notify,
 }
 
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     returns: Arc<PendingReleases>,
-    key: Key,
+    key: ReleaseKey,
 }
 
 impl PendingReleases {
     /// Something is about to be given back.
-    pub(crate) fn begin(self: &Arc<Self>, hold: &Hold) -> Option<PendingRelease> {
-        is_waited_for(hold).then(|| {
-            let key = key(hold);
-            *self.under_way.lock().entry(key.clone()).or_default() += 1;
-            PendingRelease {
-                returns: Arc::clone(self),
-                key,
-            }
-        })
+    pub(crate) fn begin(self: &Arc<Self>, key: ReleaseKey) -> PendingRelease {
+        *self.under_way.lock().entry(key.clone()).or_default() += 1;
+        PendingRelease {
+            returns: Arc::clone(self),
+            key,
+        }
     }
 
     /// Whether something is on its way back that was held for the same owner.
-    pub(crate) fn has(&self, hold: &Hold) -> bool {
-        is_waited_for(hold) && self.under_way.lock().contains_key(&key(hold))
+    pub(crate) fn has(&self, key: &ReleaseKey) -> bool {
+        self.under_way.lock().contains_key(key)
     }
 
     /// Completes when nothing of the same owner's is on its way back.
-    pub(crate) async fn ended(&self, hold: &Hold) {
+    pub(crate) async fn ended(&self, key: &ReleaseKey) {
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             // From here on no end is missed.
             ended.as_mut().enable();
-            if !self.has(hold) {
+            if !self.has(key) {
                 return;
             }
             ended.await;
         }
     }
-}
-
-/// Whether the same owner may ask again, and is to wait then.
-fn is_waited_for(hold: &Hold) -> bool {
-    hold.is_of_named_owner() && matches!(hold.lock.servers, Servers::One(_))
-}
-
-fn key(hold: &Hold) -> Key {
-    (hold.lock.names.key.clone(), hold.owner.clone())
 }
 
 impl Drop for PendingRelease {

@@ -5,6 +5,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use redis::Value;
 
 use crate::acquire::acquire_for;
+use crate::acquire_options::{Acquire, Wait};
 use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
@@ -12,7 +13,7 @@ use crate::guard::Guard;
 use crate::hold::HolderIdentity;
 use crate::idempotent_requests::yes;
 use crate::kind::permits::{self as form, Change};
-use crate::lock::{Acquire, LockInner, Wait};
+use crate::lock_inner::LockInner;
 use crate::permit_id::PermitId;
 use crate::semaphore::{counted, delete};
 use crate::short_forms::{short_forms, unless_busy};

@@ -19,6 +19,7 @@ use crate::clock::Instant;
 use crate::hold::Hold;
 use crate::kind::{CurrentHolder, Form, ReleaseAnswer};
 use crate::release::{Open, ReleaseReason};
+use crate::server_set::majority;
 use crate::servers::{
     AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holder_at, release_at, yes_at,
 };
@@ -27,10 +28,6 @@ use crate::topology::{NodeError, Request, RequestPurpose, Route, passes};
 type Routes = Arc<[Arc<Route>]>;
 type Answers<T> =
     FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
-
-pub(crate) fn majority(n: usize) -> usize {
-    n / 2 + 1
-}
 
 fn ask_all<T, F, A>(routes: &Routes, request: Request, ask: F) -> Answers<T>
 where
@@ -315,11 +312,11 @@ pub(crate) async fn release(
     let mut errors = Vec::new();
     let client = hold.client();
     let calls = how.valid && !client.turns.has_rivals(&hold.lock);
-    let served = calls.then(|| client.gates.served(&hold.lock)).flatten();
+    let served = calls.then(|| hold.lock.waiters_served()).flatten();
     // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
     let mut first = poll!(answers.next());
     if let Some(served) = served {
-        client.gates.call(&hold.lock, served);
+        hold.lock.call_waiter(served);
     }
     loop {
         let next = match std::mem::replace(&mut first, Poll::Pending) {

@@ -1,9 +1,10 @@
 //! A read-write lock: the two sides that share one name.
 
+use crate::acquire_options::{Acquire, Owner};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::kind::Kind;
-use crate::lock::{Acquire, Lock, Owner};
+use crate::lock::Lock;
 
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///

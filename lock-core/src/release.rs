@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::acquire::outside_of_tokio;
 use crate::bounds::ANSWERS;
-use crate::client::ClientCore;
+use crate::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::{LostReason, Released};
+use crate::guard_event::{LostReason, Released};
 use crate::hold::Hold;
 use crate::kind::{Ask, ReleaseAnswer};
-use crate::lock::LockInner;
+use crate::lock_inner::LockInner;
+use crate::machine::outside_of_tokio;
 use crate::quorum;
-use crate::servers::{GiveBack, Servers, release_at};
+use crate::server_set::Servers;
+use crate::servers::{GiveBack, release_at};
 use crate::topology::{NodeError, Request, RequestPurpose, passes};
 use crate::waiting::handoff::Handoff;
+use crate::watchdog;
 
 const ACTION: &str = "release";
 
@@ -75,7 +77,7 @@ impl Drop for Open {
             self.close(route);
             let (hold, giving) = (Arc::clone(&self.hold), self.giving);
             let client = self.hold.client();
-            let under_way = client.returns.begin(&self.hold);
+            let under_way = (self.hold.release_key()).map(|key| client.returns.begin(key));
             client.background.begin(async move {
                 compensate(&hold, giving, route).await;
                 drop(under_way);
@@ -88,7 +90,7 @@ impl Drop for Open {
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let client = hold.client();
     let valid = hold.end();
-    client.watchdog.remove(hold);
+    watchdog::remove(hold);
     let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
     if let Some(why) = outside_of_tokio() {
@@ -152,7 +154,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 /// Gives a hold back without anybody waiting.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.end();
-    hold.client().watchdog.remove(hold);
+    watchdog::remove(hold);
     let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
 }
@@ -160,7 +162,7 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
 /// Gives a hold back under its guard, which learns that it is lost.
 pub(crate) fn take_back(hold: &Arc<Hold>) {
     hold.lose(LostReason::Closed);
-    hold.client().watchdog.remove(hold);
+    watchdog::remove(hold);
     let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
 }

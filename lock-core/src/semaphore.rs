@@ -3,17 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::acquire::acquire_for;
+use crate::acquire_options::{Acquire, Lease, Wait};
 use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::LostReason;
+use crate::guard_event::LostReason;
 use crate::hold::HolderIdentity;
-use crate::idempotent_requests::{number, yes};
+use crate::idempotent_requests::{finished, number, yes};
 use crate::kind::semaphore::{self as form, MissingCounter};
 use crate::kind::{Form, Once};
-use crate::lock::{Acquire, Lease, LockInner, Wait};
+use crate::lock_inner::LockInner;
 use crate::names::Names;
-use crate::servers::Servers;
+use crate::server_set::Servers;
 use crate::short_forms::unless_busy;
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
@@ -165,7 +166,7 @@ impl Semaphore {
         if let Some(id) = guard.hold().settled_id() {
             let client = &self.inner.client;
             let record = form::record_of_acquire(&self.inner.names, id);
-            client.spent.add(client, record);
+            finished(client, record);
         }
         // They belong to nobody from now on.
         guard.leave();

@@ -1,4 +1,4 @@
-//! The servers that decide over a lock: one set, or a majority of several; the same questions to both. And what their clock shows.
+//! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -9,20 +9,12 @@ use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
 use crate::kind::{Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply};
-use crate::lock::LockInner;
+use crate::lock_inner::LockInner;
 use crate::quorum;
-use crate::sync::Mutex;
+use crate::server_set::Servers;
 use crate::topology::{
     NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
 };
-
-#[derive(Clone)]
-pub(crate) enum Servers {
-    /// One server, sentinel group or cluster.
-    One(Arc<Route>),
-    /// Independent masters; more than half of them decide.
-    Majority(Arc<[Arc<Route>]>),
-}
 
 /// The answer to one attempt to acquire.
 #[derive(Debug)]
@@ -59,18 +51,6 @@ pub(crate) enum ExtendOutcome {
 }
 
 impl Servers {
-    pub(crate) fn is_majority(&self) -> bool {
-        matches!(self, Servers::Majority(_))
-    }
-
-    /// Every server set, for what goes to all of them.
-    pub(crate) fn routes(&self) -> &[Arc<Route>] {
-        match self {
-            Servers::One(route) => std::slice::from_ref(route),
-            Servers::Majority(routes) => routes,
-        }
-    }
-
     pub(crate) async fn acquire(
         &self,
         hold: &Arc<Hold>,
@@ -458,28 +438,4 @@ pub(crate) fn not_an_answer(sent: &ServerReply) -> NodeError {
 pub(crate) fn backoff(attempt: u32) -> Duration {
     let most = 10u64 << attempt.saturating_sub(1).min(5);
     Duration::from_micros(rand::random_range(most * 500..=most * 1000))
-}
-
-/// A request is in time for so much longer than somebody waits for its answer.
-const SLACK: Duration = Duration::from_secs(5);
-
-/// What the servers' clock showed last. Of several servers whose clocks differ by more than the slack each change costs one question
-/// more.
-#[derive(Debug, Default)]
-pub(crate) struct ServerClock(Mutex<Option<(Instant, u64)>>);
-
-impl ServerClock {
-    /// An answer to a question that was sent at `sent_at` showed this clock, in ms.
-    pub(crate) fn showed(&self, sent_at: Instant, server_ms: u64) {
-        *self.0.lock() = Some((sent_at, server_ms));
-    }
-
-    /// What the clock shows some seconds after `deadline`, in ms; `None` if no answer has shown it.
-    pub(crate) fn after(&self, deadline: Instant) -> Option<u64> {
-        let (sent_at, server_ms) = (*self.0.lock())?;
-        let later = deadline.saturating_duration_since(sent_at) + SLACK;
-        // Clocks may differ by a hundredth.
-        let later_ms = u64::try_from((later + later / 100).as_millis()).ok()?;
-        server_ms.checked_add(later_ms)
-    }
 }

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
 use crate::background::Background;
 use crate::clock::{Instant, sleep_until};
-use crate::guard::LostReason;
+use crate::guard_event::LostReason;
 use crate::hold::Hold;
 use crate::machine;
 use crate::renewals::RenewalQueue;
@@ -18,47 +18,29 @@ use crate::waiting::queue::claim_after;
 /// so that others hardly wait behind it.
 const BATCH: usize = 64;
 
-#[derive(Debug)]
-pub(crate) struct Watchdog {
-    queue: Arc<RenewalQueue<Hold>>,
+/// The task that renews begins with the client. A task that only the first hold begins would wait behind what its holder does next.
+pub(crate) fn start(background: &Background) -> Arc<RenewalQueue<Hold>> {
+    let queue = Arc::new(RenewalQueue::new());
+    background.spawn_uncounted(run(Arc::clone(&queue)));
+    queue
 }
 
-impl Watchdog {
-    /// The task that renews begins with the client. A task that only the first hold begins would wait behind what its holder does next.
-    pub(crate) fn start(background: &Background) -> Self {
-        let queue = Arc::new(RenewalQueue::new());
-        background.spawn_uncounted(run(Arc::clone(&queue)));
-        Watchdog { queue }
-    }
-
-    /// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
-    pub(crate) fn add(&self, hold: &Arc<Hold>) {
-        let first = match hold.is_unclaimed() {
-            true => hold.sent_at() + claim_after(hold.granted_lease()),
-            false => hold.sent_at() + period(hold.lease),
-        };
-        if self.queue.insert(hold, first) {
-            // The holder may compute from now on, and keep what is in its worker's slot from everybody else.
-            machine::empty_lifo_slot();
-        }
-    }
-
-    /// Renews it no more. Nothing but this hold is touched.
-    pub(crate) fn remove(&self, hold: &Hold) {
-        if hold.renewed || hold.is_unclaimed() {
-            self.queue.remove(hold);
-        }
-    }
-
-    /// Ends all renewals; holds are left to their leases.
-    pub(crate) fn close(&self) {
-        self.queue.close();
+/// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
+pub(crate) fn add(hold: &Arc<Hold>) {
+    let first = match hold.is_unclaimed() {
+        true => hold.sent_at() + claim_after(hold.granted_lease()),
+        false => hold.sent_at() + period(hold.lease),
+    };
+    if hold.client().renewals.insert(hold, first) {
+        // The holder may compute from now on, and keep what is in its worker's slot from everybody else.
+        machine::empty_lifo_slot();
     }
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.close();
+/// Renews it no more. Nothing but this hold is touched.
+pub(crate) fn remove(hold: &Hold) {
+    if hold.renewed || hold.is_unclaimed() {
+        hold.client().renewals.remove(hold);
     }
 }
 

@@ -22,7 +22,7 @@ const fn limit(name: &'static str, vague_names: usize, files_in_a_circle: usize)
 }
 
 const LIMITS: &[Limit] = &[
-    limit("lock-core", 1, 20),
+    limit("lock-core", 1, 5),
     limit("cluster-config", 0, 4),
     limit("results", 1, 5),
     limit("bench", 0, 3),

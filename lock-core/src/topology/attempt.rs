@@ -4,22 +4,11 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::node::{Lease, Node};
+use super::refusal::RESTARTED;
 use super::shared_connection::NoReply;
 use super::{Request, RequestCommand, Script, WaitFor};
 use crate::clock::{Instant, timeout_at};
 use crate::durability::Durability;
-
-/// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
-pub(crate) const RESTARTED: &str = "RESTARTED";
-
-/// The code that this client gives to "max number of clients reached", for which a server has none.
-pub(crate) const MAX_CLIENTS: &str = "MAXCLIENTS";
-
-/// A server's code for a key that holds something else than what is asked for.
-pub(crate) const WRONG_TYPE: &str = "WRONGTYPE";
-
-/// The code of another: the client was closed.
-pub(crate) const CLOSED: &str = "CLOSED";
 
 pub(crate) enum Answer {
     Done {

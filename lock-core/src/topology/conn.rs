@@ -9,7 +9,7 @@ use tokio::{task::AbortHandle, time::timeout};
 use super::Request;
 use super::dial::Dialer;
 use super::shared_connection::{NoReply, Replies, SharedConnection, Socket};
-use super::single::Vote;
+use super::vote::Vote;
 use crate::clock::{Instant, timeout_at};
 
 /// For how long a caller on another runtime than the client's waits for the timekeeper to say that a deadline has passed, before it says so itself.

@@ -10,13 +10,14 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 
-use super::attempt::MAX_CLIENTS;
 use super::conn::Conn;
+use super::dial_error::DialError;
 use super::info_field;
-use super::pubsub::Subscriber;
+use super::refusal::MAX_CLIENTS;
 use super::secure::Secure;
 use super::shared_connection::{IdleProbe, SharedConnection, Socket};
-use super::single::Voter;
+use super::subscriber::Subscriber;
+use super::vote::Voter;
 use crate::clock::Instant;
 use crate::credentials::{Credentials, CredentialsProvider};
 use crate::diagnostics::trace::Tracer;
@@ -31,45 +32,6 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Between two questions whether a server that is busy with a script is so still, or to a provider of credentials.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Why no connection could be had: certainly nothing was done by any request.
-#[derive(Debug, Clone)]
-pub(crate) struct DialError {
-    /// The server's error code, if it answered one.
-    pub(crate) code: Option<String>,
-    pub(crate) message: String,
-    /// Whether another try cannot help: a wrong password, an untrusted certificate.
-    pub(crate) fatal: bool,
-}
-
-impl DialError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        DialError {
-            code: None,
-            message: message.into(),
-            fatal: false,
-        }
-    }
-}
-
-impl From<RedisError> for DialError {
-    fn from(error: RedisError) -> Self {
-        let code = match error.detail() {
-            Some(detail) if detail.starts_with("max number of clients") => Some(MAX_CLIENTS),
-            _ => error.code(),
-        };
-        let code = code.map(str::to_owned);
-        let refused = code
-            .as_deref()
-            .is_some_and(|code| ["WRONGPASS", "NOAUTH", "NOPERM"].contains(&code));
-        let fatal = refused || error.kind() == redis::ErrorKind::AuthenticationFailed;
-        DialError {
-            code,
-            message: error.to_string(),
-            fatal,
-        }
-    }
-}
 
 /// What a new connection must prove before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

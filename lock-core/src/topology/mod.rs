@@ -3,6 +3,7 @@ mod attempt;
 mod cluster;
 mod conn;
 mod dial;
+mod dial_error;
 mod drive;
 mod flight;
 mod node;
@@ -14,27 +15,31 @@ mod sentinel;
 mod shared_connection;
 mod single;
 mod slot;
+mod subscriber;
 pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
+mod vote;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
-pub(crate) use self::attempt::{CLOSED, MAX_CLIENTS, RESTARTED, WRONG_TYPE};
 use self::cluster::Cluster;
 use self::dial::Dialer;
 use self::drive::drive;
 use self::node::Node;
 use self::pubsub::Channels;
 pub(crate) use self::pubsub::{ReceivedMessages, Subscription};
-pub(crate) use self::refusal::{RequestPurpose, passes};
+pub(crate) use self::refusal::{
+    CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes,
+};
 pub(crate) use self::request::{Request, RequestCommand, Script, WaitFor};
 pub(crate) use self::secure::Secure;
 use self::sentinel::Sentinel;
-use self::single::{Single, Voter};
+use self::single::Single;
 pub use self::slot::slot;
+use self::vote::Voter;
 use crate::clock::Instant;
 use crate::machine::ClientRuntime;
 use crate::target::{Target, TopologyKind};

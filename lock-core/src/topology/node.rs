@@ -7,7 +7,8 @@ use tokio::time::sleep;
 
 use super::Script;
 use super::conn::Conn;
-use super::dial::{DialError, Dialer, Proof};
+use super::dial::{Dialer, Proof};
+use super::dial_error::DialError;
 use super::flight::Flight;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};

@@ -1,7 +1,18 @@
-//! Which refusals pass by themselves.
+//! Refusals by their codes, and which pass by themselves.
 
 use super::NodeError;
-use super::attempt::{MAX_CLIENTS, RESTARTED};
+
+/// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
+pub(crate) const RESTARTED: &str = "RESTARTED";
+
+/// The code that this client gives to "max number of clients reached", for which a server has none.
+pub(crate) const MAX_CLIENTS: &str = "MAXCLIENTS";
+
+/// A server's code for a key that holds something else than what is asked for.
+pub(crate) const WRONG_TYPE: &str = "WRONGTYPE";
+
+/// The code of another: the client was closed.
+pub(crate) const CLOSED: &str = "CLOSED";
 
 /// What a request is for, which decides after which refusals it is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

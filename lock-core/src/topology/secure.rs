@@ -16,7 +16,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::dial::DialError;
+use super::dial_error::DialError;
 use crate::{Pem, TlsOptions};
 
 /// What every TLS connection of a client is made from. Cheap to clone.

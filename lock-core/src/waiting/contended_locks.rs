@@ -14,11 +14,11 @@ use redis::Value;
 
 use crate::clock::Instant;
 use crate::kind::ReleaseAnswer;
-use crate::lock::LockInner;
-use crate::servers::Servers;
+use crate::lock_inner::LockInner;
+use crate::server_set::Servers;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
-use crate::waiting::gate::{Key, key};
+use crate::waiting::gate::LineKey;
 
 /// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -44,7 +44,7 @@ pub(crate) struct ContendedLocks {
 
 #[derive(Debug)]
 struct Table {
-    of: HashMap<Key, ContendedLock>,
+    of: HashMap<LineKey, ContendedLock>,
     swept_at: Instant,
 }
 
@@ -81,7 +81,7 @@ impl ContendedLocks {
         if self.is_empty() || lock.servers.is_majority() {
             return;
         }
-        if let Some(turn) = self.table(Instant::now()).of.get_mut(&key(lock)) {
+        if let Some(turn) = self.table(Instant::now()).of.get_mut(&lock.line_key()) {
             turn.give(heard(lock).as_ref());
         }
     }
@@ -113,18 +113,19 @@ impl ContendedLocks {
         if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
-                let turn = (table.of.entry(key(lock))).or_insert_with(|| ContendedLock::new(now));
+                let turn =
+                    (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now));
                 turn.used_at = now;
             }
         } else if !freed {
             // Its owner has another hold.
-            if let Some(turn) = table.of.get_mut(&key(lock)) {
+            if let Some(turn) = table.of.get_mut(&lock.line_key()) {
                 turn.since = None;
             }
         } else if rivals == 0 {
-            table.of.remove(&key(lock));
+            table.of.remove(&lock.line_key());
         } else {
-            let turn = table.of.entry(key(lock)).or_insert_with(|| {
+            let turn = table.of.entry(lock.line_key()).or_insert_with(|| {
                 let mut turn = ContendedLock::new(now);
                 turn.give(heard.as_ref());
                 turn
@@ -142,7 +143,7 @@ impl ContendedLocks {
         }
         let now = Instant::now();
         let table = self.table(now);
-        let turn = table.of.get(&key(lock))?;
+        let turn = table.of.get(&lock.line_key())?;
         let heard = heard(lock);
         let until = turn.until(heard.as_ref(), now, rand::random_range(0.5..=1.0))?;
         (until > now).then_some(until)
@@ -154,7 +155,7 @@ impl ContendedLocks {
             return;
         }
         let now = Instant::now();
-        if let Some(turn) = self.table(now).of.get_mut(&key(lock)) {
+        if let Some(turn) = self.table(now).of.get_mut(&lock.line_key()) {
             turn.had(heard(lock).as_ref(), in_vain, now);
         }
     }
@@ -166,7 +167,7 @@ impl ContendedLocks {
         }
         let now = Instant::now();
         let table = self.table(now);
-        let turn = table.of.get(&key(lock));
+        let turn = table.of.get(&lock.line_key());
         turn.is_some_and(|turn| now.saturating_duration_since(turn.used_at) <= LATELY)
     }
 

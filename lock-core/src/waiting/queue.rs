@@ -16,7 +16,7 @@ use crate::hold::{Hold, drift};
 use crate::kind::{
     ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting,
 };
-use crate::lock::LockInner;
+use crate::lock_inner::LockInner;
 use crate::sync::Mutex;
 use crate::topology::{NodeError, ServerReply, Subscription, Tune};
 use crate::waiting::gate::unheard_pause;
@@ -451,7 +451,7 @@ impl WaitQueue {
     fn subscription(self: &Arc<Self>) -> Option<Subscription> {
         let names = &self.lock.names;
         let route = &self.lock.servers.routes()[0];
-        let subscription = self.line.channel_spec(names, self.lock.client.id());
+        let subscription = self.line.channel_spec(names, &self.lock.client.id);
         let tune = match &subscription {
             ChannelSpec::Channel(channel) => Tune::Channel(channel),
             ChannelSpec::Pattern(pattern) if route.hears_patterns() => Tune::Pattern(pattern),
@@ -491,7 +491,7 @@ impl WaitQueue {
         let client = &self.lock.client;
         let request = self.line.heartbeat(&Waiting {
             names: &self.lock.names,
-            client: client.id(),
+            client: &client.id,
             owners: &owners,
             waited,
             subscribed,

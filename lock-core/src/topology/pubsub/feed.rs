@@ -6,11 +6,11 @@ use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::{Order, Subscriber, channel::Channel};
+use super::{Order, channel::Channel};
 use crate::clock::Instant;
 use crate::telemetry::degraded;
 use crate::topology::refusal::{RequestPurpose, passes};
-use crate::topology::{Message, NodeError, dial::Dialer, node::Node};
+use crate::topology::{Message, NodeError, dial::Dialer, node::Node, subscriber::Subscriber};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);

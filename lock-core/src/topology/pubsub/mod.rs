@@ -2,7 +2,6 @@
 mod board;
 mod channel;
 mod feed;
-mod subscriber;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +12,6 @@ use tokio::sync::watch;
 use self::board::Board;
 pub(crate) use self::channel::ReceivedMessages;
 use self::channel::{Channel, Waiter};
-pub(super) use self::subscriber::Subscriber;
 use super::{Reader, Tune, node::Node, slot};
 use crate::PubSub;
 use crate::machine::ClientRuntime;

@@ -4,11 +4,11 @@ use std::io;
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::topology::shared_connection::{ByteStream, KEEP, ReplyDecoder, Socket};
+use super::shared_connection::{ByteStream, KEEP, ReplyDecoder, Socket};
 
 /// Once something is subscribed, all that comes are arrays that begin with what they are (`message`, `subscribe`, `pong`), and errors. Which
 /// command an error answers is not said.
-pub(in crate::topology) struct Subscriber {
+pub(super) struct Subscriber {
     stream: Box<dyn ByteStream>,
     decoder: ReplyDecoder,
     input: Vec<u8>,
@@ -17,7 +17,7 @@ pub(in crate::topology) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(in crate::topology) fn new(socket: Socket) -> Self {
+    pub(super) fn new(socket: Socket) -> Self {
         Subscriber {
             stream: socket.boxed(),
             decoder: ReplyDecoder::default(),
@@ -26,13 +26,13 @@ impl Subscriber {
         }
     }
 
-    pub(in crate::topology) async fn write(&mut self, commands: &[u8]) -> io::Result<()> {
+    pub(super) async fn write(&mut self, commands: &[u8]) -> io::Result<()> {
         self.stream.write_all(commands).await?;
         self.stream.flush().await
     }
 
     /// The next message or answer; an error at the end of the connection. Cancel-safe.
-    pub(in crate::topology) async fn next(&mut self) -> io::Result<Value> {
+    pub(super) async fn next(&mut self) -> io::Result<Value> {
         loop {
             let decoded = self.decoder.next(&self.input[self.decoded..]);
             let (value, used) = decoded.map_err(|bad| io::Error::other(bad.to_string()))?;

@@ -1,0 +1,82 @@
+//! What everything of one client shares: its identity, its connections, what its holds and waiters have in common.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use crate::acquire_options::Owner;
+use crate::background::Background;
+use crate::diagnostics::concern::Concern;
+use crate::finished_records::FinishedRecords;
+use crate::guarded::Guarded;
+use crate::hold::Hold;
+use crate::lock_inner::LockInner;
+use crate::options::ClientOptions;
+use crate::pending_releases::PendingReleases;
+use crate::renewals::RenewalQueue;
+use crate::server_clock::ServerClock;
+use crate::target::TopologyKind;
+use crate::topology::Route;
+use crate::waiting::contended_locks::ContendedLocks;
+use crate::waiting::gate::Gates;
+use crate::waiting::latch_front::LatchFront;
+use crate::waiting::line::Lines;
+use crate::waiting::queue::WaitQueues;
+
+pub(crate) struct ClientCore {
+    pub(crate) id: String,
+    pub(crate) options: ClientOptions,
+    pub(crate) shape: TopologyKind,
+    /// Which servers, named alike by clients that name them alike.
+    pub(crate) set: String,
+    pub(crate) concerns: Vec<Concern>,
+    pub(crate) routes: Arc<[Arc<Route>]>,
+    pub(crate) gates: Gates,
+    pub(crate) turns: ContendedLocks,
+    pub(crate) latches: Lines<String, LatchFront>,
+    pub(crate) wait_queues: WaitQueues,
+    pub(crate) renewals: Arc<RenewalQueue<Hold>>,
+    pub(crate) guarded: Guarded<Hold, LockInner>,
+    pub(crate) undos: AtomicUsize,
+    pub(crate) background: Background,
+    pub(crate) returns: Arc<PendingReleases>,
+    pub(crate) server_clock: ServerClock,
+    pub(crate) spent: FinishedRecords,
+}
+
+/// Every guard, lock and hold has it, so that it says no more than which client it is.
+impl fmt::Debug for ClientCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.id)
+            .field("servers", &self.set)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientCore {
+    pub(crate) fn owner_text(&self, owner: Owner) -> String {
+        let mut text = String::with_capacity(self.id.len() + 21);
+        text.push_str(&self.id);
+        text.push(':');
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}", owner.number());
+        text
+    }
+
+    /// Where everything of one server set lives.
+    pub(crate) fn route(&self) -> &Arc<Route> {
+        &self.routes[0]
+    }
+
+    /// How a release speaks on this topology.
+    pub(crate) fn publish_command(&self) -> &'static str {
+        self.routes[0].publish_command()
+    }
+}
+
+impl Drop for ClientCore {
+    fn drop(&mut self) {
+        self.renewals.close();
+    }
+}
