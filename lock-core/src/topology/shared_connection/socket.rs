@@ -1,10 +1,12 @@
 //! A TCP, TLS or Unix stream: a half for reading and a half that several tasks may write to.
 use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::ClientConnection;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio_rustls::client::TlsStream;
@@ -126,6 +128,23 @@ impl WriteHalf {
             WriteHalf::Unix(half) => half.as_ref().poll_write_ready(context),
             WriteHalf::Simulated(_) => Poll::Ready(Ok(())),
         }
+    }
+}
+
+/// A socket that is closed with bytes unread resets its connection, and a server that meets the reset before it has written an answer
+/// drops the requests that it has not read yet: of a program that ends right after its releases, the last ones.
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        const READS_MAX: usize = 64;
+        let socket = match &*self {
+            WriteHalf::Tcp(half) => SockRef::from(half.as_ref()),
+            WriteHalf::Tls(session) => SockRef::from(&session.stream),
+            WriteHalf::Unix(half) => SockRef::from(half.as_ref()),
+            WriteHalf::Simulated(_) => return,
+        };
+        let mut unread = [MaybeUninit::uninit(); 4096];
+        let mut read = || matches!(socket.recv(&mut unread), Ok(1..));
+        let _ = (0..READS_MAX).all(|_| read());
     }
 }
 

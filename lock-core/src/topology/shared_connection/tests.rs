@@ -153,6 +153,16 @@ async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
 }
 
 #[tokio::test]
+async fn a_connection_with_an_answer_that_nobody_reads_ends_without_a_reset() {
+    let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
+    server.write_all(b"+PONG\r\n").await.unwrap();
+    wire.end("the program ends");
+    drop((wire, driver));
+    assert_eq!(server.read(&mut [0; 8]).await.expect("an orderly end"), 0);
+    server.write_all(b"+PONG\r\n").await.expect("no reset yet");
+}
+
+#[tokio::test]
 async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
     let (wire, driver, mut server) = connection(Duration::from_millis(50)).await;
     let driver = tokio::spawn(driver);
