@@ -68,14 +68,16 @@ pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let thread = value
         .get(37..)
         .filter(|_| value.len() > 37 && is_uuid(&value[..36]) && value[36] == b':');
+    // A writer's is followed by `:write`.
+    let thread = thread.and_then(|word| word.split(|byte| *byte == b':').next());
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
     match () {
-        // Its scripts ask for the end first. Threads of Java have small numbers; ours begin at 2^63.
+        // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
         () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => {
             "lock-core"
         }
-        () if thread.is_some_and(|word| word.len() == 19 && word[0] == b'9') => "lock-core",
+        () if thread.is_some() && value[14] == b'8' => "lock-core",
         () if thread.is_some() || text.contains("redisson") => "Redisson",
         () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
         () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",

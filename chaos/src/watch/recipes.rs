@@ -426,6 +426,25 @@ fn has_tag(key: &[u8], name: &[u8]) -> bool {
         .any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
 }
 
+/// The field of an owner that a command writes into a lock's hash, beside which a lock for readers and writers has its mode.
+fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
+    let fields = match () {
+        () if command.is("HSET") => command.args().get(1..)?,
+        () if command.is_one_of(&["HINCRBY", "HSETNX"]) => command.args().get(1..2)?,
+        () => return None,
+    };
+    let owner = fields.iter().step_by(2).find(|field| *field != b"mode")?;
+    Some((command, owner.clone()))
+}
+
+/// The end that a command gives to its key.
+fn written_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
+    match command.is("SET") {
+        true => SetOptions::of(command, time_us).until_us,
+        false => expire_until_us(command, time_us),
+    }
+}
+
 const READS: [&str; 9] = [
     "GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN",
 ];
@@ -553,11 +572,16 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         }
         role.takes = Some(recipe);
         owner = Some(value);
-    } else if let Some(written) = of_key().find(|command| {
-        command.is_one_of(&["HINCRBY", "HSET", "HSETNX"]) && command.arg(2) != Some(b"mode")
-    }) {
-        let value = field(written);
+    } else if let Some((written, value)) = of_key().find_map(owner_written) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
+        // A reader whose lease ends first leaves the key's end as it is; a key beside the lock has the reader's own.
+        let beside = || {
+            unit.commands
+                .iter()
+                .filter(|command| command.arg(1).is_some_and(|key| has_tag(key, place.key)))
+        };
+        let until_us = until_us
+            .or_else(|| beside().find_map(|command| written_until_us(command, place.time_us)));
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }

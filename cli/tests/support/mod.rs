@@ -61,10 +61,16 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
-        Self::start_at(free_port(), arguments)
+        let mut tries = (0..20).filter_map(|_| Self::try_at(free_port(), arguments));
+        tries.next().expect("redis-server starts on some port")
     }
 
     pub fn start_at(port: u16, arguments: &[&str]) -> Self {
+        Self::try_at(port, arguments).expect("redis-server starts on that port")
+    }
+
+    /// `None`: somebody else took the port meanwhile, and may be who answers there.
+    fn try_at(port: u16, arguments: &[&str]) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut command = Command::new("redis-server");
         command
@@ -75,14 +81,20 @@ impl Server {
             .args(arguments)
             .stdout(Stdio::null());
         die_with_us(&mut command);
-        let child = command.spawn().expect("redis-server starts");
-        let server = Server {
+        let child = command.spawn().expect("redis-server is installed");
+        let mut server = Server {
             child,
             port,
             _dir: dir,
         };
-        until("redis-server answers", || server.cli(&["PING"]) == "PONG");
-        server
+        let itself = format!("process_id:{}", server.pid());
+        let (mut ended, mut answers) = (false, false);
+        until("redis-server answers", || {
+            ended = server.child.try_wait().expect("a child of ours").is_some();
+            answers = server.cli(&["INFO", "server"]).contains(&itself);
+            ended || answers
+        });
+        answers.then_some(server)
     }
 
     pub fn url(&self) -> String {
