@@ -21,7 +21,7 @@ const MAJORITY: u32 = 3;
 const DRAWS: usize = 4_000;
 
 /// What is known of a service. Times are in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServiceRates {
     /// Crashes a year, of the master (of each one, where there are several).
     pub failovers_per_year: f64,
@@ -57,25 +57,65 @@ pub struct ServiceRates {
     pub renewed: f64,
 }
 
-/// A field of [`ServiceRates`] that a user gives, by the flag's name.
-pub type RateField = (&'static str, fn(&mut ServiceRates) -> &mut f64);
+/// In what an input is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateUnit {
+    /// Times a year.
+    PerYear,
+    /// Times a second.
+    PerSecond,
+    /// A duration.
+    Seconds,
+    /// A share.
+    Share,
+}
 
-/// The inputs by which a configuration's figure may be moved.
-pub const RATE_FIELDS: [RateField; 13] = [
-    ("failovers", |rates| &mut rates.failovers_per_year),
-    ("outage", |rates| &mut rates.outage_s),
-    ("lag", |rates| &mut rates.lag_s),
-    ("grants", |rates| &mut rates.grants_per_s),
-    ("hold", |rates| &mut rates.hold_s),
-    ("lease", |rates| &mut rates.lease_s),
-    ("next-caller", |rates| &mut rates.next_caller_s),
-    ("machine-share", |rates| &mut rates.machine_share),
-    ("partitions", |rates| &mut rates.partitions_per_year),
-    ("partition-lasts", |rates| &mut rates.partition_s),
-    ("cut-off-share", |rates| &mut rates.cut_off_share),
-    ("max-lag", |rates| &mut rates.max_lag_s),
-    ("rtt", |rates| &mut rates.rtt_s),
-];
+/// An input by which a configuration's figure may be moved.
+#[derive(Debug)]
+pub struct RateField {
+    /// Its name, as a flag.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: RateUnit,
+    /// What it is where nothing is said; `None`: it must be said.
+    pub default: Option<&'static str>,
+    /// A usual value.
+    pub usual: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its place.
+    pub field: fn(&mut ServiceRates) -> &mut f64,
+}
+
+macro_rules! rate_fields {
+    ($($name:literal $unit:ident $usual:literal $default:expr, $field:ident, $about:literal;)+) => {
+        &[$(RateField {
+            name: $name,
+            unit: RateUnit::$unit,
+            default: $default,
+            usual: $usual,
+            about: $about,
+            field: |rates| &mut rates.$field,
+        }),+]
+    };
+}
+
+/// The inputs, of which each takes one value or a range.
+pub static RATE_FIELDS: &[RateField] = rate_fields! {
+    "failovers" PerYear "4/year" None, failovers_per_year, "Crashes of a master; usual are 1/year to 12/year";
+    "outage" Seconds "2.2s" None, outage_s, "From a crash to the first grant after it; usual are 1s to 30s, and `chaos` measures it";
+    "lag" Seconds "20ms" None, lag_s, "How far the replica that is promoted is behind; usual are 1ms to 1s";
+    "grants" PerSecond "50/s" None, grants_per_s, "Grants on the servers that fail together; usual are 1/s to 1000/s";
+    "hold" Seconds "5s" None, hold_s, "The mean time of a hold; usual are 50ms to 1m";
+    "lease" Seconds "30s" None, lease_s, "The lease; usual are 10s to 30s";
+    "next-caller" Seconds "0s" Some("0s"), next_caller_s, "From the first possible grant after a crash to the next caller of the same lock";
+    "machine-share" Share "100%" Some("100%"), machine_share, "The share of the crashes that take the machine along, with what its disk has not yet";
+    "partitions" PerYear "1/year" Some("0/year"), partitions_per_year, "Partitions that leave a master with some of its clients";
+    "partition-lasts" Seconds "1m" Some("1m"), partition_s, "How long a partition lasts";
+    "cut-off-share" Share "50%" Some("50%"), cut_off_share, "The share of the callers on the old master's side of a partition";
+    "max-lag" Seconds "10s" Some("10s"), max_lag_s, "`min-replicas-max-lag` of the servers";
+    "rtt" Seconds "500us" Some("500us"), rtt_s, "A message to a server and back";
+};
 
 impl ServiceRates {
     /// The share of the holds that are alive and last until the first grant after a crash; 0 where no lease lasts so long.
@@ -289,7 +329,7 @@ pub struct ConfigurationRisk {
 pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<ConfigurationRisk> {
     let between = |share: &mut dyn FnMut() -> f64| {
         let mut rates = *low;
-        for (_, field) in &RATE_FIELDS {
+        for RateField { field, .. } in RATE_FIELDS {
             let (from, to) = (*field(&mut low.clone()), *field(&mut high.clone()));
             *field(&mut rates) = match from > 0.0 {
                 true => from * (to / from).powf(share()),
@@ -334,7 +374,7 @@ fn matters_most(
         (model.double_grants)(&rates)
     };
     let known = low == high;
-    let moved = RATE_FIELDS.iter().map(|&(name, field)| {
+    let moved = RATE_FIELDS.iter().map(|&RateField { name, field, .. }| {
         let (from, to) = match known {
             true => {
                 let value = *field(&mut middle.clone());

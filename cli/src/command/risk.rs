@@ -1,7 +1,9 @@
 //! `locklab risk`: double grants and minutes without a grant in a year, for each way to set up Redis, from the rates of a service.
 
-use chaos::risk::{ConfigurationRisk, RATE_FIELDS, RiskEstimate, ServiceRates, assess};
-use clap::Args;
+use chaos::risk::{
+    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, assess,
+};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use results::run::Run;
 use serde_json::json;
 
@@ -16,55 +18,18 @@ Examples:
   locklab risk --failovers 2/year..12/year --outage 1s..8s --lag 20ms --grants 50/s --hold 5s --lease 30s     as far as it is known
   locklab risk --from latest --failovers 4/year --lag 20ms --grants 50/s --hold 5s --lease 30s    the outage that a run measured";
 
-/// Flags of `risk`. Each takes one value, or `LOW..HIGH` where it is known no better.
+/// Flags of `risk`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Crashes of a master; usual are 1/year to 12/year
-    #[arg(long, value_name = "N/year", value_parser = yearly)]
-    failovers: Option<Span>,
-    /// From a crash to the first grant after it; usual are 1s to 30s, and `chaos` measures it
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    outage: Option<Span>,
-    /// How far the replica that is promoted is behind; usual are 1ms to 1s
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    lag: Option<Span>,
-    /// Grants on the servers that fail together; usual are 1/s to 1000/s
-    #[arg(long, value_name = "RATE", value_parser = per_second)]
-    grants: Option<Span>,
-    /// The mean time of a hold; usual are 50ms to 1m
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    hold: Option<Span>,
-    /// The lease; usual are 10s to 30s
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    lease: Option<Span>,
+    #[command(flatten)]
+    rates: RateArgs,
     /// Leases are renewed while a lock is held, so that a hold may last longer than its lease
     #[arg(long)]
     renewed: bool,
-    /// From the first possible grant after a crash to the next caller of the same lock
-    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "0s")]
-    next_caller: Span,
-    /// The share of the crashes that take the machine along, with what its disk has not yet
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "100%")]
-    machine_share: Span,
     /// Replicas of each master
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "2")]
     replicas: u32,
-    /// Partitions that leave a master with some of its clients
-    #[arg(long, value_name = "N/year", value_parser = yearly, default_value = "0/year")]
-    partitions: Span,
-    /// How long a partition lasts
-    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "1m")]
-    partition_lasts: Span,
-    /// The share of the callers on the old master's side of a partition
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "50%")]
-    cut_off_share: Span,
-    /// `min-replicas-max-lag` of the servers
-    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "10s")]
-    max_lag: Span,
-    /// A message to a server and back
-    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "500us")]
-    rtt: Span,
     /// Take the outage from what the failovers of this run took
     #[arg(long, value_name = "RUN", conflicts_with = "outage")]
     from: Option<String>,
@@ -73,76 +38,90 @@ pub(crate) struct Options {
 /// A value that is known to lie between two.
 type Span = (f64, f64);
 
-fn spanned(text: &str, one: impl Fn(&str) -> Result<f64, String>) -> Result<Span, String> {
-    let (low, high) = match text.split_once("..") {
-        Some((low, high)) => (one(low)?, one(high)?),
-        None => (one(text)?, one(text)?),
+/// What is said of each of [`RATE_FIELDS`]: one value, or `LOW..HIGH` where it is known no better.
+#[derive(Debug)]
+struct RateArgs(Vec<Option<Span>>);
+
+impl FromArgMatches for RateArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |field: &RateField| matches.get_one(field.name).copied();
+        Ok(Self(RATE_FIELDS.iter().map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for RateArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(RATE_FIELDS.iter().map(|field| {
+            let value = match field.unit {
+                RateUnit::PerYear => "N/year",
+                RateUnit::PerSecond => "RATE",
+                RateUnit::Seconds => "DURATION",
+                RateUnit::Share => "SHARE",
+            };
+            let arg = Arg::new(field.name).long(field.name).help(field.about);
+            arg.value_name(value)
+                .default_value(field.default)
+                .value_parser(|text: &str| span(text, field.unit))
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn span(text: &str, unit: RateUnit) -> Result<Span, String> {
+    let one = |text: &str| match unit {
+        RateUnit::PerYear => yearly(text),
+        RateUnit::PerSecond => args::rate(text),
+        RateUnit::Seconds => Ok(args::duration(text)?.as_secs_f64()),
+        RateUnit::Share => args::share(text),
     };
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    let (low, high) = (one(low)?, one(high)?);
     match low <= high {
         true => Ok((low, high)),
         false => Err(format!("`{text}` begins above its end")),
     }
 }
 
-fn seconds(text: &str) -> Result<Span, String> {
-    spanned(text, |text| Ok(args::duration(text)?.as_secs_f64()))
-}
-
-fn per_second(text: &str) -> Result<Span, String> {
-    spanned(text, args::rate)
-}
-
-fn yearly(text: &str) -> Result<Span, String> {
-    let bad = |text: &str| args::invalid("rate", text, "4/year, 1/month or 2/week");
-    spanned(text, |text| {
-        let (number, unit) = text.trim().split_once('/').ok_or_else(|| bad(text))?;
-        let a_year = match unit.trim() {
-            "year" | "y" => 1.0,
-            "month" => 12.0,
-            "week" => 52.18,
-            "day" => 365.25,
-            _ => return Err(bad(text)),
-        };
-        let number: f64 = number.trim().parse().map_err(|_| bad(text))?;
-        match (0.0..=100_000.0).contains(&(number * a_year)) {
-            true => Ok(number * a_year),
-            false => Err(bad(text)),
-        }
-    })
-}
-
-fn share(text: &str) -> Result<Span, String> {
-    let bad = |text: &str| args::invalid("share", text, "10% or 0.1");
-    spanned(text, |text| {
-        let (number, of) = match text.trim().strip_suffix('%') {
-            Some(number) => (number, 100.0),
-            None => (text.trim(), 1.0),
-        };
-        let share = number.trim().parse::<f64>().map_err(|_| bad(text))? / of;
-        match (0.0..=1.0).contains(&share) {
-            true => Ok(share),
-            false => Err(bad(text)),
-        }
-    })
+fn yearly(text: &str) -> Result<f64, String> {
+    let units = [
+        ("year", 1.0),
+        ("y", 1.0),
+        ("month", 12.0),
+        ("week", 52.18),
+        ("day", 365.25),
+    ];
+    let rate = text.trim().split_once('/').and_then(|(number, unit)| {
+        let number: f64 = number.trim().parse().ok()?;
+        let (_, a_year) = units.into_iter().find(|(name, _)| *name == unit.trim())?;
+        Some(number * a_year)
+    });
+    rate.filter(|rate| (0.0..=100_000.0).contains(rate))
+        .ok_or_else(|| args::invalid("rate", text, "4/year, 1/month or 2/week"))
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let from = options.from.as_deref().map(load).transpose()?;
     let measured = from.as_ref().map(outages).transpose()?;
-    let outage = options.outage.or(measured);
-    let (low, high) = rates(options, outage)?;
+    let (low, high) = rates(options, measured)?;
     let found = assess(&low, &high, terminal.common.seed.unwrap_or(1));
-    let inputs = RATE_FIELDS.iter().map(|&(name, field)| {
-        let ends = (*field(&mut low.clone()), *field(&mut high.clone()));
-        let unit = match name {
-            "failovers" | "partitions" => "per_year",
-            "grants" => "per_s",
-            "machine-share" | "cut-off-share" => "",
-            _ => "s",
+    let inputs = RATE_FIELDS.iter().map(|field| {
+        let unit = match field.unit {
+            RateUnit::PerYear => "_per_year",
+            RateUnit::PerSecond => "_per_s",
+            RateUnit::Seconds => "_s",
+            RateUnit::Share => "",
         };
-        let name = [&name.replace('-', "_"), unit].join("_");
-        let name = name.trim_end_matches('_').to_owned();
-        (name, json!({"low": ends.0, "high": ends.1}))
+        let [low, high] = [low, high].map(|mut rates| *(field.field)(&mut rates));
+        let name = format!("{}{unit}", field.name.replace('-', "_"));
+        (name, json!({"low": low, "high": high}))
     });
     let mut inputs: serde_json::Map<_, _> = inputs.collect();
     inputs.insert("replicas".to_owned(), options.replicas.into());
@@ -154,57 +133,43 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
 
 /// The rates at their lower and at their upper ends; what is missing or contradictory is said at once.
 fn rates(options: &Options, outage: Option<Span>) -> anyhow::Result<(ServiceRates, ServiceRates)> {
-    let needed = [
-        ("--failovers", options.failovers, "4/year"),
-        ("--outage", outage, "2.2s"),
-        ("--lag", options.lag, "20ms"),
-        ("--grants", options.grants, "50/s"),
-        ("--hold", options.hold, "5s"),
-        ("--lease", options.lease, "30s"),
-    ];
-    let missing = needed.iter().filter(|(_, given, _)| given.is_none());
-    let missing: Vec<String> = missing
-        .map(|(flag, _, usual)| format!("{flag} {usual}"))
-        .collect();
+    let both = ServiceRates {
+        replicas: f64::from(options.replicas),
+        renewed: f64::from(u8::from(options.renewed)),
+        fsync_s: 0.001,
+        ..ServiceRates::default()
+    };
+    let (mut low, mut high, mut missing) = (both, both, Vec::new());
+    for (field, given) in RATE_FIELDS.iter().zip(&options.rates.0) {
+        let outage = outage.filter(|_| field.name == "outage");
+        match given.or(outage) {
+            Some(span) => (*(field.field)(&mut low), *(field.field)(&mut high)) = span,
+            None => missing.push(format!("--{} {}", field.name, field.usual)),
+        }
+    }
     if !missing.is_empty() {
         return Err(exit::usage(format!(
             "missing, each here with a usual value: {}",
             missing.join(" ")
         )));
     }
-    let [failovers, outage, lag, grants, hold, lease] =
-        needed.map(|(_, given, _)| given.unwrap_or_default());
-    for (flag, (from, _)) in [("--hold", hold), ("--lease", lease), ("--grants", grants)] {
+    for (flag, from) in [
+        ("hold", low.hold_s),
+        ("lease", low.lease_s),
+        ("grants", low.grants_per_s),
+    ] {
         if from <= 0.0 {
-            return Err(exit::usage(format!("{flag} must be more than 0")));
+            return Err(exit::usage(format!("--{flag} must be more than 0")));
         }
     }
-    if lease.0 < hold.1 && !options.renewed {
+    if low.lease_s < high.hold_s && !options.renewed {
         return Err(exit::usage(format!(
             "a lease of {} is shorter than a hold of {}, which then outlives it by itself: say a longer --lease, or --renewed",
-            time(lease.0),
-            time(hold.1)
+            time(low.lease_s),
+            time(high.hold_s)
         )));
     }
-    let at = |end: fn(Span) -> f64| ServiceRates {
-        failovers_per_year: end(failovers),
-        outage_s: end(outage),
-        lag_s: end(lag),
-        grants_per_s: end(grants),
-        hold_s: end(hold),
-        lease_s: end(lease),
-        next_caller_s: end(options.next_caller),
-        machine_share: end(options.machine_share),
-        replicas: f64::from(options.replicas),
-        partitions_per_year: end(options.partitions),
-        partition_s: end(options.partition_lasts),
-        cut_off_share: end(options.cut_off_share),
-        max_lag_s: end(options.max_lag),
-        rtt_s: end(options.rtt),
-        fsync_s: 0.001,
-        renewed: f64::from(u8::from(options.renewed)),
-    };
-    Ok((at(|span| span.0), at(|span| span.1)))
+    Ok((low, high))
 }
 
 /// How long the failovers of a run took until the first grant, from the shortest to the longest.
