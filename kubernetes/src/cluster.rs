@@ -57,15 +57,6 @@ impl ClusterError {
     }
 }
 
-/// How far the parts are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
-    /// So many have ended, with whatever verdict.
-    pub ended: u64,
-    /// No more of them runs or will.
-    pub over: bool,
-}
-
 /// How the pod ended that merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodOutcome {
@@ -169,20 +160,41 @@ impl Cluster {
             .items)
     }
 
-    /// What is new of a run's pods since the last call, in words: why one does not start, how one ended.
-    pub async fn news(
+    /// Follows a run's parts to their end, and then its merge; tells how many parts have ended, and what a user should know of pods, once each.
+    pub async fn carry_out(
         &self,
         run: &str,
-        said: &mut BTreeSet<String>,
-    ) -> Result<Vec<String>, ClusterError> {
-        let mut news: Vec<String> = self
-            .pods(run, None)
-            .await?
-            .iter()
-            .filter_map(state)
-            .collect();
-        news.retain(|line| said.insert(line.clone()));
-        Ok(news)
+        tell: &(dyn Fn(&str) + Sync),
+        ended: &(dyn Fn(u64) + Sync),
+    ) -> Result<PodOutcome, ClusterError> {
+        let (mut told, mut merging) = (BTreeSet::new(), false);
+        loop {
+            for line in self.pods(run, None).await?.iter().filter_map(state) {
+                if told.insert(line.clone()) {
+                    tell(&line);
+                }
+            }
+            if merging {
+                if let Some(merged) = self.merged(run).await? {
+                    return Ok(merged);
+                }
+            } else {
+                let status = self.job(run, "parts").await?;
+                let indexes = [&status.completed_indexes, &status.failed_indexes];
+                ended(
+                    indexes
+                        .into_iter()
+                        .flatten()
+                        .map(|text| indexes_in(text))
+                        .sum(),
+                );
+                if is_over(&status) {
+                    self.let_merge(run).await?;
+                    merging = true;
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     async fn job(&self, run: &str, what: &str) -> Result<JobStatus, ClusterError> {
@@ -194,19 +206,8 @@ impl Cluster {
             .unwrap_or_default())
     }
 
-    /// How far the parts are.
-    pub async fn parts(&self, run: &str) -> Result<Parts, ClusterError> {
-        let status = self.job(run, "parts").await?;
-        let indexes = [&status.completed_indexes, &status.failed_indexes];
-        let ended = indexes.into_iter().flatten();
-        Ok(Parts {
-            ended: ended.map(|text| indexes_in(text)).sum(),
-            over: is_over(&status),
-        })
-    }
-
     /// Lets the job go that merges.
-    pub async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
+    async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
         let name = format!("{run}-merge");
         let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
         let done = self
@@ -218,7 +219,7 @@ impl Cluster {
     }
 
     /// How the merge ended; `None`: it has not yet.
-    pub async fn merged(&self, run: &str) -> Result<Option<PodOutcome>, ClusterError> {
+    async fn merged(&self, run: &str) -> Result<Option<PodOutcome>, ClusterError> {
         if !is_over(&self.job(run, "merge").await?) {
             return Ok(None);
         }

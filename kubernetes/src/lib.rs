@@ -9,12 +9,14 @@
 //! | [`spec`] | what is asked, and what is refused of it |
 //! | [`objects`] | the objects of a spec, as types and as YAML |
 //! | [`cluster`] | the API: applied, followed, deleted |
+//! | [`packed_run`] | a run as lines of a pod's log, and back |
 //! | [`chaos_mesh`], [`engine`] | faults in the words of Chaos Mesh, and as what carries them out |
 
 pub mod chaos_mesh;
 pub mod cluster;
 pub mod engine;
 pub mod objects;
+pub mod packed_run;
 mod pods;
 mod servers;
 pub mod spec;

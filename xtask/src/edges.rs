@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("results", &[], &[]),
     ("bench", &["lock-core", "results"], &["cluster-config"]),
     ("chaos", &["bench", "cluster-config", "results"], &[]),
-    ("kubernetes", &["chaos", "cluster-config"], &[]),
+    ("kubernetes", &["chaos", "cluster-config", "results"], &[]),
     (
         "simulation",
         &["lock-core", "cluster-config", "results", "bench", "chaos"],

@@ -23,6 +23,8 @@ pub(crate) mod help;
 pub(crate) mod init;
 #[cfg(feature = "kube")]
 pub(crate) mod kube;
+#[cfg(feature = "kube")]
+mod kube_run;
 #[cfg(not(all(feature = "kube", feature = "simulate")))]
 mod left_out;
 pub(crate) mod list;

@@ -1,16 +1,15 @@
 //! `locklab kube`: parts of a plan as Kubernetes objects, printed or applied.
 
-mod pack;
-mod run;
-
 use std::path::PathBuf;
 
 use chaos::faults::find;
 use chaos::scenario_source::ScenarioSource;
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
+use kubernetes::packed_run::pack;
 use kubernetes::spec::{self, IMAGE, Spec, Storage, dns_label};
 
+use super::kube_run;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -29,7 +28,7 @@ enum KubeAction {
     /// Print the objects of a run as YAML; nothing is applied
     Render(KubeOptions),
     /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as chaos does
-    Run(run::Options),
+    Run(kube_run::Options),
     /// Print a run as lines that `kube run` reads from a pod's log
     #[command(hide = true)]
     Pack { dir: PathBuf },
@@ -69,7 +68,7 @@ pub(crate) struct KubeOptions {
     allow: Vec<String>,
     /// The servers of --target may be loaded; and `kube run` may make and delete objects in the namespace
     #[arg(long)]
-    yes_this_is_mine: bool,
+    pub(super) yes_this_is_mine: bool,
     /// Where parts leave their runs: `volume`, a claim made for the run; claim:NAME, one that is there; s3://BUCKET/PREFIX
     #[arg(long, default_value = "volume", value_name = "WHERE")]
     storage: String,
@@ -89,7 +88,7 @@ pub(crate) struct KubeOptions {
 
 impl KubeOptions {
     /// What is asked, with everything checked that can be without a cluster.
-    fn spec(&self, terminal: &Terminal) -> anyhow::Result<Spec> {
+    pub(super) fn spec(&self, terminal: &Terminal) -> anyhow::Result<Spec> {
         let source = ScenarioSource::find(&self.scenario)?;
         let scenario = source.scenario.clone().map_err(exit::input)?;
         let name = match &self.name {
@@ -167,9 +166,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             }
             Ok(exit::AS_EXPECTED)
         }
-        KubeAction::Run(options) => run::run(options, terminal).await,
+        KubeAction::Run(options) => kube_run::run(options, terminal).await,
         KubeAction::Pack { dir } => {
-            pack::pack(&dir, |line| terminal.data(line)).map_err(exit::input)?;
+            pack(&dir, |line| terminal.data(line)).map_err(exit::input)?;
             Ok(exit::AS_EXPECTED)
         }
     }

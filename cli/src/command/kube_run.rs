@@ -1,24 +1,20 @@
 //! `locklab kube run`: applies a spec, follows its parts, brings the merged run home and deletes what was made.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use clap::Args;
 use kubernetes::cluster::{Cluster, PodOutcome};
 use kubernetes::objects::objects;
+use kubernetes::packed_run::unpack;
 use kubernetes::spec::{Spec, Storage};
 use results::report::answered;
 use results::report::text;
 use results::store::load_dir;
 
-use super::super::chaos_mesh::cluster_failed;
-use super::{KubeOptions, pack};
+use super::chaos_mesh::cluster_failed;
+use super::kube::KubeOptions;
+use super::run::made;
 use crate::cancel::Cancel;
-use crate::command::run::made;
 use crate::exit;
 use crate::terminal::Terminal;
-
-const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -81,44 +77,15 @@ async fn carried_out(
         .await
         .map_err(cluster_failed)?;
     let bar = terminal.bar(u64::from(spec.parts), "parts");
-    let mut said = BTreeSet::new();
-    loop {
-        for line in cluster
-            .news(&spec.name, &mut said)
-            .await
-            .map_err(cluster_failed)?
-        {
-            terminal.note(&line);
-        }
-        let parts = cluster.parts(&spec.name).await.map_err(cluster_failed)?;
-        bar.set_position(parts.ended);
-        if parts.over {
-            break;
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+    let tell = |line: &str| terminal.note(line);
+    let ended = |ended| bar.set_position(ended);
+    let merged = cluster.carry_out(&spec.name, &tell, &ended).await;
+    let PodOutcome { exit_code, log } = merged.map_err(cluster_failed)?;
     bar.finish_and_clear();
-    cluster
-        .let_merge(&spec.name)
-        .await
-        .map_err(cluster_failed)?;
-    let PodOutcome { exit_code, log } = loop {
-        for line in cluster
-            .news(&spec.name, &mut said)
-            .await
-            .map_err(cluster_failed)?
-        {
-            terminal.note(&line);
-        }
-        if let Some(ended) = cluster.merged(&spec.name).await.map_err(cluster_failed)? {
-            break ended;
-        }
-        tokio::time::sleep(LOOK).await;
-    };
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let host = bench::environment::watch().finish().host;
     let home = made(&terminal.common, &date, &host, &spec.name)?;
-    let left = pack::unpack(&log, home.path()).map_err(|why| {
+    let left = unpack(&log, home.path()).map_err(|why| {
         let said: Vec<&str> = log.lines().rev().take(5).collect();
         exit::missing(format!(
             "the merged run did not come home: {why}. The last words of the pod that merged, which ended with {exit_code}: {}",

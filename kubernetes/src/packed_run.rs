@@ -27,7 +27,7 @@ enum Line {
 }
 
 /// Gives the lines of a run: what a report is made from first, then files from the smallest on.
-pub(super) fn pack(dir: &Path, mut say: impl FnMut(&str)) -> io::Result<()> {
+pub fn pack(dir: &Path, mut say: impl FnMut(&str)) -> io::Result<()> {
     let mut files = Vec::new();
     below(dir, dir, &mut files)?;
     let first = |path: &str| {
@@ -79,7 +79,7 @@ fn below(root: &Path, dir: &Path, found: &mut Vec<(String, u64)>) -> io::Result<
 /// Writes what a log has into a directory. Gives the files that had to stay where they were.
 ///
 /// The error says what is wrong with the log.
-pub(super) fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
+pub fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
     let mut written = 0;
     for line in log.lines().filter_map(|line| line.strip_prefix(MARK)) {
         match serde_json::from_str(line).map_err(|error| format!("a damaged line: {error}"))? {
