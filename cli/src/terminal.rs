@@ -5,33 +5,23 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bench::live;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use results::report::text::TextOptions;
+use results::report::text::{self, TextOptions};
 use results::report::{printable_json, printable_lines, printable_message};
 use results::secrets;
 
 use crate::args::{Color, Common};
 use crate::exit;
 
-/// Rows as lines, each column as wide as its widest cell: `sides` has `<` or `>` for each.
-pub(crate) fn columns(sides: &str, rows: &[Vec<String>]) -> String {
-    let wide = |text: &String| text.chars().count();
-    let width = |at: usize| rows.iter().map(|row| wide(&row[at])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..sides.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = sides.chars().zip(row).zip(&widths);
-        let cells = cells.map(|((side, cell), width)| match side {
-            '>' => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        let cells: Vec<String> = cells.collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+/// [`text::columns`] as a text.
+pub(crate) fn columns(rows: &[Vec<String>], figures: Range<usize>) -> String {
+    let lines = text::columns(rows, figures).into_iter();
+    lines.map(|line| line + "\n").collect()
 }
 
 /// The longest word that is shown, in characters: only a text from outside has a longer one.

@@ -14,4 +14,5 @@ pub mod run;
 pub mod server;
 pub mod simulated_subset;
 pub mod swarm;
+mod swarm_text;
 mod system;

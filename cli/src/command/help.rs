@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
         Some("all") => {
             let group = |(title, names): &(&str, &[&str])| {
                 let rows: Vec<_> = names.iter().filter_map(about).collect();
-                format!("{title}\n{}", columns("<<", &rows))
+                format!("{title}\n{}", columns(&rows, 0..0))
             };
             GROUPS.iter().map(group).collect::<Vec<_>>().join("\n")
         }

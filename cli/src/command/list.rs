@@ -12,7 +12,9 @@ use chaos::scenario::Scenario;
 use clap::{Args, ValueEnum};
 use cluster_config::{AvailableServer, Server, TopologyKind};
 use results::pattern::matches;
+use results::store::Listing;
 use serde::Serialize;
+use serde_json::json;
 
 use super::run::store;
 use crate::exit;
@@ -118,7 +120,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
-    terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
+    terminal.answer(&json!({"schema": 1, "items": items}), || {
         let line = |item: &Item| {
             let missing = match (&item.missing, options.kind) {
                 (None, _) => "",
@@ -127,7 +129,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             };
             vec![item.name.clone(), format!("{}{missing}", item.about)]
         };
-        columns("<<", &items.iter().map(line).collect::<Vec<_>>())
+        columns(&items.iter().map(line).collect::<Vec<_>>(), 0..0)
     })?;
     Ok(exit::AS_EXPECTED)
 }
@@ -143,80 +145,57 @@ fn is_like(name: &str, pattern: Option<&str>) -> bool {
     })
 }
 
-/// One run, as `--json` says it.
-#[derive(Debug, Serialize)]
-struct RunItem {
-    name: String,
-    about: String,
-    started_at: String,
-    command: String,
-    host: String,
-    outcome: String,
-    rows: usize,
-    scenarios: usize,
-}
-
 fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let listings = store().list().map_err(exit::input)?;
-    let items: Vec<RunItem> = listings
-        .into_iter()
-        .filter(|listing| {
-            let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
-                let is_like = |wanted: &String| values.iter().any(|value| matches(wanted, value));
-                wanted.as_ref().is_none_or(is_like)
-            };
-            is_like(&listing.name, options.pattern.as_deref())
-                && any(&options.subject, &listing.subjects)
-                && any(&options.topology, &listing.topologies)
+    let mut runs = store().list().map_err(exit::input)?;
+    runs.retain(|run| {
+        let any = |wanted: &Option<String>, values: &BTreeSet<String>| {
+            let is_like = |wanted: &String| values.iter().any(|value| matches(wanted, value));
+            wanted.as_ref().is_none_or(is_like)
+        };
+        is_like(&run.name, options.pattern.as_deref())
+            && any(&options.subject, &run.subjects)
+            && any(&options.topology, &run.topologies)
+    });
+    let outcome = |run: &Listing| match &run.outcome {
+        Ok(outcome) => outcome.words().to_owned(),
+        Err(why) => format!("damaged: {why}"),
+    };
+    let items = runs.iter().map(|run| {
+        let words = run.outcome.as_ref().map(|outcome| outcome.words());
+        json!({
+            "name": run.name,
+            "about": format!("{} {} {}", run.started_at, run.command, outcome(run)),
+            "started_at": run.started_at,
+            "command": run.command,
+            "host": run.host,
+            "outcome": words.unwrap_or("damaged").replace(' ', "-"),
+            "rows": run.rows,
+            "scenarios": run.scenarios,
         })
-        .map(|listing| {
-            let (outcome, about) = match listing.outcome {
-                Ok(outcome) => (
-                    outcome.words().replace(' ', "-"),
-                    outcome.words().to_owned(),
-                ),
-                Err(why) => ("damaged".to_owned(), format!("damaged: {why}")),
-            };
-            RunItem {
-                about: format!("{} {} {about}", listing.started_at, listing.command),
-                name: listing.name,
-                started_at: listing.started_at,
-                command: listing.command,
-                host: listing.host,
-                outcome,
-                rows: listing.rows,
-                scenarios: listing.scenarios,
-            }
-        })
-        .collect();
-    terminal.answer(&serde_json::json!({"schema": 1, "items": items}), || {
-        runs_text(&items)
+    });
+    let items: Vec<_> = items.collect();
+    terminal.answer(&json!({"schema": 1, "items": items}), || {
+        let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
+        let mut rows = vec![heads.map(str::to_owned).to_vec()];
+        rows.extend(runs.iter().map(|run| {
+            vec![
+                run.name.clone(),
+                run.started_at
+                    .get(..19)
+                    .unwrap_or(&run.started_at)
+                    .to_owned(),
+                run.command.clone(),
+                run.rows.to_string(),
+                run.scenarios.to_string(),
+                outcome(run),
+            ]
+        }));
+        match runs.is_empty() {
+            true => String::new(),
+            false => columns(&rows, 3..5),
+        }
     })?;
     Ok(exit::AS_EXPECTED)
-}
-
-fn runs_text(items: &[RunItem]) -> String {
-    if items.is_empty() {
-        return String::new();
-    }
-    let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    rows.extend(items.iter().map(|item| {
-        let outcome = match item.outcome.as_str() {
-            "damaged" => item.about.trim().to_owned(),
-            outcome => outcome.replace('-', " "),
-        };
-        let started = item.started_at.get(..19).unwrap_or(&item.started_at);
-        vec![
-            item.name.clone(),
-            started.to_owned(),
-            item.command.clone(),
-            item.rows.to_string(),
-            item.scenarios.to_string(),
-            outcome,
-        ]
-    }));
-    columns("<<<>><", &rows)
 }
 
 /// What a built-in scenario says of itself.

@@ -23,7 +23,7 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
                 deployment.url.clone(),
             ]
         };
-        columns("<<<<<", &running.iter().map(line).collect::<Vec<_>>())
+        columns(&running.iter().map(line).collect::<Vec<_>>(), 0..0)
     })?;
     Ok(exit::AS_EXPECTED)
 }

@@ -216,7 +216,7 @@ fn shown(found: &[ConfigurationRisk], measured: Option<Span>) -> String {
             one.matters_most.unwrap_or("-").to_owned(),
         ]
     }));
-    let mut out = columns("<<<>><", &rows);
+    let mut out = columns(&rows, 3..5);
     out += "\nDOUBLE GRANTS and MINUTES DOWN (without a grant) are of a year, CMDS of a cycle,\nMS of a grant without load; MOVED BY is the input that moves the double grants most.";
     if let Some((low, high)) = measured {
         out += &format!("\nthe outage was measured: {} to {}", time(low), time(high));

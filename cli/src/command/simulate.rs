@@ -1,7 +1,6 @@
 //! `locklab simulate`: the library in simulated time, a seed after the other, on servers, links and clocks that fail. 0: as expected; 1: a seed
 //! was convicted that was not to be.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,16 +8,13 @@ use chaos::scenario::Scenario;
 use chaos::shrink_search::{self, GRAVEST_FIRST};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use serde_json::json;
 use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
 use simulation::simulated_subset::{misfit, unjudged};
-use simulation::swarm::{self, PHASES, Report, SeedReport};
+use simulation::swarm::{self, SeedReport};
 
 use crate::exit;
 use crate::files;
-use crate::terminal::{Terminal, columns};
-
-const TOLD: usize = 10;
+use crate::terminal::Terminal;
 
 /// A conviction is made smaller by so many runs at most.
 const TRIES: u32 = 200;
@@ -108,11 +104,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             files::write(path, lines.join("\n") + "\n")?;
         }
     }
-    if terminal.common.json {
-        terminal.json(&document(&report, elapsed_s))?;
-    } else {
-        terminal.result(&text(&report, elapsed_s, terminal.common.verbose > 0));
-    }
+    terminal.answer(&report.to_json(elapsed_s), || {
+        report.text(elapsed_s, terminal.common.verbose > 0)
+    })?;
     if let (1, [one]) = (count, report.convicted.as_slice()) {
         show(one, &wanted, terminal)?;
     }
@@ -164,125 +158,9 @@ fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow:
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
         shrink_search::size(&whole),
         shrink_search::size(&small),
-        verdict(&run),
+        run.verdict(),
         run.diagram.unwrap_or_default(),
         one.seed
     ));
     Ok(())
-}
-
-/// What was violated and should not have been, or why nobody can say.
-fn verdict(one: &SeedReport) -> String {
-    if let Some(failed) = &one.failed {
-        return failed.clone();
-    }
-    let classes = one.convicted.iter().map(|class| {
-        let found = one.verdicts.get(class);
-        let anomaly = found.and_then(|verdict| verdict.anomalies.first());
-        match anomaly {
-            Some(anomaly) => format!("{class}: {}", anomaly.proof),
-            None => class.clone(),
-        }
-    });
-    classes.collect::<Vec<_>>().join("; ")
-}
-
-fn document(report: &Report, elapsed_s: f64) -> serde_json::Value {
-    let convicted: Vec<_> = (report.convicted.iter())
-        .map(|one| json!({"seed": one.seed, "verdict": verdict(one), "classes": one.convicted}))
-        .collect();
-    let mut coverage = serde_json::Map::new();
-    for (met, count) in &report.coverage {
-        let fault = coverage.entry(&met.fault).or_insert_with(|| json!({}));
-        fault[&met.phase][&met.kind] = json!(count);
-    }
-    json!({
-        "schema": 1,
-        "seeds": report.seeds,
-        "simulated_s": report.simulated.as_secs_f64(),
-        "elapsed_s": elapsed_s,
-        "processor_s": report.processor.as_secs_f64(),
-        "grants": report.grants,
-        "unknown": report.unknown.len(),
-        "convicted": convicted,
-        "missed": report.missed,
-        "coverage": coverage,
-    })
-}
-
-fn text(report: &Report, elapsed_s: f64, by_kind: bool) -> String {
-    let (simulated_s, processor_s) = (
-        report.simulated.as_secs_f64(),
-        report.processor.as_secs_f64(),
-    );
-    let mut text = format!(
-        "{} seeds, {} grants: {:.1} h of lock time in {elapsed_s:.1} s, {:.0} times as fast as time\n\
-         {processor_s:.1} s of processor time, {:.1} ms for a seed: {:.0} times as fast as time on one core\n",
-        report.seeds,
-        report.grants,
-        simulated_s / 3600.0,
-        simulated_s / elapsed_s.max(1e-9),
-        processor_s * 1e3 / report.seeds.max(1) as f64,
-        simulated_s / processor_s.max(1e-9),
-    );
-    if !report.unknown.is_empty() {
-        let _ = writeln!(
-            text,
-            "of {} too little is known: a fault met nobody, or too little happened",
-            report.unknown.len()
-        );
-    }
-    for one in report.convicted.iter().take(TOLD) {
-        let _ = writeln!(text, "seed {} is convicted: {}", one.seed, verdict(one));
-    }
-    let more = report.convicted.len().saturating_sub(TOLD);
-    if more > 0 {
-        let _ = writeln!(text, "and {more} more");
-    }
-    for (class, missed) in &report.missed {
-        let violated = report.seeds - missed;
-        let _ = writeln!(
-            text,
-            "{class} was to be violated: it is in {violated} of {} seeds",
-            report.seeds
-        );
-    }
-    if report.convicted.is_empty() && report.missed.is_empty() {
-        text.push_str("nothing was convicted that was to be clean\n");
-    }
-    text.push_str(&coverage(report, by_kind));
-    text
-}
-
-/// How often each fault met an operation in each phase, of all kinds together or of each.
-fn coverage(report: &Report, by_kind: bool) -> String {
-    let mut rows: Vec<(String, [u64; PHASES.len()])> = Vec::new();
-    for (met, count) in &report.coverage {
-        let name = match by_kind {
-            true => format!("{} × {}", met.fault, met.kind),
-            false => met.fault.clone(),
-        };
-        let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else {
-            continue;
-        };
-        match rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, counts)) => counts[phase] += count,
-            None => {
-                let mut counts = [0; PHASES.len()];
-                counts[phase] = *count;
-                rows.push((name, counts));
-            }
-        }
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let heads = std::iter::once("a fault met …").chain(PHASES);
-    let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).collect()];
-    lines.extend(rows.into_iter().map(|(name, counts)| {
-        std::iter::once(name)
-            .chain(counts.map(|count| count.to_string()))
-            .collect()
-    }));
-    format!("\n{}", columns("<>>>>", &lines))
 }

@@ -71,7 +71,7 @@ pub(crate) fn render<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, Count)>
             .chain(counts.map(|count| count.to_string()))
             .collect()
     }));
-    columns("<>>>>>", &rows)
+    columns(&rows, 1..6)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
 pub use self::screen::{ScreenOptions, screen};
 pub use self::summary::{proofs, summary};
+pub use self::text_layout::columns;
 use self::text_layout::{GREY, paint, tone_color};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools;
 
-use super::text_layout::{GREY, aligned, finish, paint, tone_color, warning, wrap};
+use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline, summary};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
@@ -343,7 +343,7 @@ fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
         [mark].into_iter().chain(texts).collect::<Vec<_>>()
     });
     let words: Vec<Vec<String>> = words.collect();
-    let lines = aligned(&words, usize::MAX);
+    let lines = columns(&words, 0..0);
     // A table that does not fit would be no table.
     let fits = |line: &String| line.chars().count() <= width + 2;
     let mut lines = match width >= usize::from(TABLE_WIDTH) && lines.iter().all(fits) {
@@ -515,7 +515,7 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
     }
     let heads: Vec<String> = ROW_HEADS.map(str::to_owned).into();
     cells.insert(0, heads);
-    let lines = aligned(&cells, 3);
+    let lines = columns(&cells, 3..ROW_HEADS.len() - 1);
     let fits = lines.iter().all(|line| line.chars().count() <= width + 2);
     let mut lines = match table && fits {
         true => lines,

@@ -1,5 +1,7 @@
 //! What text on a terminal is made of: tables that fit its width, colours that mean something, sections apart.
 
+use std::ops::Range;
+
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 
@@ -56,25 +58,21 @@ pub(super) fn table(
     table.to_string()
 }
 
-/// Rows as lines, each column as wide as its widest cell; those from `right_from` on hold figures, the last excepted.
-pub(super) fn aligned(rows: &[Vec<String>], right_from: usize) -> Vec<String> {
+/// Rows as lines, each column as wide as its widest cell; these columns hold figures.
+pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(at, (cell, wide))| {
-                let pad = " ".repeat(wide - self::width(cell));
-                match at >= right_from && at + 1 < columns {
-                    true => format!("{pad}{cell}"),
-                    false => format!("{cell}{pad}"),
-                }
-            });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        line.trim_end().to_owned()
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(at, (cell, wide))| {
+            let pad = " ".repeat(wide - self::width(cell));
+            match figures.contains(&at) {
+                true => pad + cell,
+                false => cell.clone() + &pad,
+            }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }

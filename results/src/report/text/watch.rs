@@ -1,6 +1,6 @@
 //! A watch on one screen: the answer first and last, the busiest locks, and the gravest findings with an example each.
 
-use super::text_layout::{GREY, aligned, finish, paint, tone_color, warning, wrap};
+use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline};
 use crate::report::cells::printable;
 use crate::report::sections::watch::{HEADS, ms, row, times, tone, watched};
@@ -50,7 +50,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
                 .take(LOCKS_MAX)
                 .map(|lock| cut(row(lock))),
         );
-        lines.extend(aligned(&rows, 2));
+        lines.extend(columns(&rows, 2..HEADS.len() - 1));
         lines.extend(further(watch.locks.len(), LOCKS_MAX, "patterns"));
     }
     if !watch.holders.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
                 made.clone(),
             ]
         }));
-        lines.extend(aligned(&rows, 9));
+        lines.extend(columns(&rows, 0..0));
         lines.extend(further(watch.holders.len(), 2 * LOCKS_MAX, "holders"));
     }
     for finding in watch.findings.iter().take(FINDINGS_MAX) {
