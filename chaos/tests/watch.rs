@@ -380,6 +380,43 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
 }
 
 #[test]
+fn two_ways_to_take_one_name_are_a_danger_and_names_alike_are_none() {
+    let mixed = |hashed: &str| {
+        let mut traffic = Traffic::default();
+        for round in 0..4 {
+            let ms = round * 100;
+            let lines: [&[&str]; 3] = [
+                &["EVAL", "take", "1", hashed, "owner-of-a-hash-1"],
+                &["hset", hashed, "owner-of-a-hash-1", "1"],
+                &["pexpire", hashed, "1000"],
+            ];
+            traffic = traffic
+                .set(ms, 5001, A, 1000)
+                .release(ms + 10, 5001, A, true);
+            for (at, words) in lines.into_iter().enumerate() {
+                traffic = traffic.line(ms + 20, if at == 0 { 5002 } else { 0 }, words);
+            }
+            traffic = traffic
+                .line(
+                    ms + 30,
+                    5002,
+                    &["EVAL", "give", "1", hashed, "owner-of-a-hash-1"],
+                )
+                .line(ms + 30, 0, &["hdel", hashed, "owner-of-a-hash-1"])
+                .line(ms + 30, 0, &["del", hashed]);
+        }
+        traffic.seen()
+    };
+    let seen = mixed("order:1");
+    let found = finding(&seen, "two-recipes");
+    assert_eq!((found.certainty, found.count), (Certainty::Sure, 1));
+    let last = found.first.last().expect("lines");
+    assert!(last.contains("taken by a string and a hash"), "{last}");
+    let apart = mixed("order:2");
+    assert_eq!((kinds(&apart), apart.report.locks[0].grants), (vec![], 8));
+}
+
+#[test]
 fn a_busy_cache_without_locks_has_no_finding() {
     let mut traffic = Traffic::default();
     for round in 0..2_000_u64 {

@@ -189,15 +189,19 @@ impl LockPattern {
         }
     }
 
-    pub(super) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) {
+    /// Counts a command, and names the library whose take it is, if one can be told.
+    pub(super) fn add_command(
+        &mut self,
+        name: &str,
+        trace: &LibraryTrace<'_>,
+    ) -> Option<&'static str> {
         self.commands += 1;
         // After so many it is clear.
-        if trace.takes && self.commands < 10_000 {
-            let library = library(name, trace);
-            if !library.is_empty() {
-                *self.libraries.entry(library).or_default() += 1;
-            }
-        }
+        let is_telling = trace.takes && self.commands < 10_000;
+        let library = is_telling.then(|| library(name, trace));
+        let library = library.filter(|library| !library.is_empty())?;
+        *self.libraries.entry(library).or_default() += 1;
+        Some(library)
     }
 
     pub(super) fn grant(&mut self, client: u32, lease_us: Option<u64>, waited_us: u64) {
@@ -383,31 +387,6 @@ impl LockPattern {
                 ),
             ));
         }
-        let recipes: Vec<_> = self
-            .recipes
-            .iter()
-            .filter(|(_, count)| **count * 20 >= self.attempts)
-            .collect();
-        let libraries: Vec<_> = self
-            .libraries
-            .iter()
-            .filter(|(_, count)| **count * 20 >= self.commands.min(10_000))
-            .collect();
-        let is_hash = |name: &&str| *name == "hash with owner";
-        let mixes = recipes.iter().any(|(name, _)| is_hash(name))
-            && recipes.iter().any(|(name, _)| !is_hash(name));
-        if mixes || libraries.len() > 1 {
-            let all = recipes
-                .iter()
-                .map(|(name, _)| **name)
-                .chain(libraries.iter().map(|(name, _)| **name));
-            found.push((
-                FindingKind::TwoRecipes,
-                1,
-                None,
-                all.collect::<Vec<_>>().join("; "),
-            ));
-        }
         if self.whole_scripts >= 10 && self.whole_scripts * 2 > self.scripts {
             found.push((
                 FindingKind::ScriptSentWhole,
@@ -499,15 +478,11 @@ impl Patterns {
         }
         for pattern in locks() {
             for (kind, count, worst_ms, line) in pattern.findings(seconds) {
-                let certainty = match kind {
-                    FindingKind::TwoRecipes => Certainty::Sure,
-                    _ => Certainty::Likely,
-                };
                 let whole = WatchFinding {
                     count,
                     worst_ms,
                     first: vec![line],
-                    ..finding(kind, certainty, pattern)
+                    ..finding(kind, Certainty::Likely, pattern)
                 };
                 findings.push((kind, whole));
             }

@@ -143,6 +143,11 @@ struct LockState {
     waiters: Vec<RefusedWaiter>,
     /// Several may hold it at once.
     is_shared: bool,
+    /// The libraries and the forms of its key (a hash or not) by which it is taken, and how often.
+    libraries: Vec<(&'static str, u64)>,
+    forms: Vec<(&'static str, u64)>,
+    /// Two of them were seen, and that was said.
+    is_mixed: bool,
     lines: VecDeque<String>,
 }
 
@@ -337,9 +342,11 @@ impl Watcher {
             self.values.entry(hash(trace.value)).or_insert(shown);
         }
         self.with(place, |step, lock| {
-            step.patterns
-                .of(lock.pattern)
-                .add_command(&lock.name, trace)
+            let pattern = step.patterns.of(lock.pattern);
+            if let Some(library) = pattern.add_command(&lock.name, trace) {
+                count(&mut lock.libraries, library);
+                step.look_for_two_recipes(lock);
+            }
         });
     }
 
@@ -748,6 +755,8 @@ impl WatchStep<'_> {
         let pattern = self.patterns.of(lock.pattern);
         pattern.attempts += 1;
         pattern.add_recipe(attempt.recipe, attempt.owner.client);
+        count(&mut lock.forms, attempt.recipe.key_form());
+        self.look_for_two_recipes(lock);
         match outcome {
             AttemptOutcome::Refused => return self.refused(lock, attempt),
             AttemptOutcome::Granted => return self.granted_for_sure(lock, attempt),
@@ -789,6 +798,22 @@ impl WatchStep<'_> {
         match lock.is_known && lock.candidates.is_empty() && self.time_us >= lock.free_from_us {
             true => self.grant(lock, attempt),
             false => self.add_candidate(lock, attempt),
+        }
+    }
+
+    /// Two libraries, or two forms of one key, exclude each other by accident only.
+    fn look_for_two_recipes(&mut self, lock: &mut LockState) {
+        // A value may look like another library's once.
+        let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
+            let often = ways.iter().filter(|(_, count)| *count >= 3);
+            often.map(|(name, _)| *name).collect()
+        };
+        let (libraries, forms) = (often(&lock.libraries), often(&lock.forms));
+        let ways = if forms.len() > 1 { forms } else { libraries };
+        if ways.len() > 1 && !lock.is_mixed {
+            lock.is_mixed = true;
+            self.note(lock, format!("taken by {}", ways.join(" and ")));
+            self.found(lock, FindingKind::TwoRecipes, Certainty::Sure, 0);
         }
     }
 
@@ -1511,6 +1536,13 @@ impl WatchStep<'_> {
             }
         }
         self.patterns.of(lock.pattern).undecided += lock.candidates.len() as u64;
+    }
+}
+
+fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {
+    match ways.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, count)) => *count += 1,
+        None => ways.push((name, 1)),
     }
 }
 

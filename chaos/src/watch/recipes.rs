@@ -27,6 +27,18 @@ pub struct Recipe {
     pub(super) is_by_script: bool,
 }
 
+impl Recipe {
+    /// What kind of key it makes: one kind refuses the commands of the other.
+    pub(super) fn key_form(&self) -> &'static str {
+        match self.name {
+            "hash with owner" => "a hash",
+            "sorted set with times" => "a sorted set",
+            "BLPOP of a token" => "a list",
+            _ => "a string",
+        }
+    }
+}
+
 const fn recipe(
     name: &'static str,
     words: [&'static str; 5],
