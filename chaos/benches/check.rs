@@ -1,4 +1,5 @@
-//! How long all checkers take over a history of a million and of ten million operations in memory, and how much memory they need besides.
+//! How long all checkers take over a history of a million and of ten million operations in memory, and how much memory they need besides;
+//! and how many lines of MONITOR a watch follows in a second.
 //!
 //! Before Criterion's own figures, one line per size says both: the time of one pass over lines in memory (parsing is not in it), and the
 //! most that judging kept at once per operation, where each line is made, read and forgotten.
@@ -7,9 +8,12 @@
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use chaos::checkers::{CheckOptions, CheckReport, Reader, check, judge};
+use chaos::watch::{WatchOptions, read_bytes};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use results::history::{Acquire, Call, End, Entry, History, Line};
 use results::verdict::State;
@@ -140,5 +144,45 @@ fn checkers(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, checkers);
+/// What MONITOR shows of a hundred clients: reads of a cache, and cycles of a thousand locks by SET NX and a script.
+fn traffic(lines: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    for n in 0..lines / 10 {
+        let (us, client, lock) = (n * 100, 40_000 + n % 100, n % 1_000);
+        let value = format!("{client:08}-0000-4000-8000-{n:012}");
+        let mut line = |client: &dyn Display, words: &str| {
+            let (seconds, micros) = (1_700_000_000 + us / 1_000_000, us % 1_000_000);
+            writeln!(text, "{seconds}.{micros:06} [0 {client}] {words}").expect("in memory");
+        };
+        let own = format!("127.0.0.1:{client}");
+        for read in 0..6 {
+            line(&own, &format!(r#""GET" "cache:{}""#, n * 7 + read));
+        }
+        let taken = format!(r#""SET" "order:{lock}" "{value}" "NX" "PX" "30000""#);
+        line(&own, &taken);
+        let given = format!(r#""EVALSHA" "aa" "1" "order:{lock}" "{value}""#);
+        line(&own, &given);
+        line(&"lua", &format!(r#""get" "order:{lock}""#));
+        line(&"lua", &format!(r#""del" "order:{lock}""#));
+    }
+    text
+}
+
+fn watch(c: &mut Criterion) {
+    const LINES: usize = 1_000_000;
+    let text = traffic(LINES);
+    let mut group = c.benchmark_group("watch");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(LINES as u64));
+    group.bench_function("1 million lines", |b| {
+        b.iter(|| {
+            let watcher = read_bytes(&text, WatchOptions::default());
+            let seen = watcher.expect("MONITOR's text").finish();
+            assert_eq!(seen.report.locks[0].grants as usize, LINES / 10);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, checkers, watch);
 criterion_main!(benches);
