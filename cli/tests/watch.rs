@@ -244,6 +244,7 @@ fn a_file_is_watched_and_kept_like_any_other_run() {
         page.contains("<svg") && page.contains("overlap of job:*"),
         "{page}"
     );
+    assert!(!page.contains("no expectation"), "{page}");
     // The page's text again, and the checkers on the history.
     assert_eq!(code(&run(dir.path(), &["report", "run"])), 0);
     let checked = run(

@@ -15,9 +15,9 @@ const DRAWN_MAX: usize = 20;
 pub(super) fn render(run: &Run) -> String {
     let mut drawn = 0;
     let (title, answer) = (escaped(&run.run), escaped(&answer::answer(run)));
-    let small = escaped(&cells::small(run));
+    let small = enclosed("<sub>", &escaped(&cells::small(run)), "</sub>\n\n");
     let body = blocks(&shown_in(Form::Markdown, sections::of(run)), &mut drawn);
-    format!("# {title}\n\n**{answer}**\n\n<sub>{small}</sub>\n\n{body}\n")
+    format!("# {title}\n\n**{answer}**\n\n{small}{body}\n")
 }
 
 fn blocks(all: &[Block], drawn: &mut usize) -> String {
