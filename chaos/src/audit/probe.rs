@@ -168,7 +168,7 @@ async fn meet(
 /// Meets all locks of an audit, several at a time; `met` hears of each. None, where the audit is cancelled.
 ///
 /// # Errors
-/// As [`meet`].
+/// As [`ask`].
 pub async fn meet_all(
     names: &[String],
     plan: &AuditPlan,

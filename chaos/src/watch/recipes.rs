@@ -389,7 +389,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
         watcher.release(&place, change(&place, None, false, None));
     } else if command.is("HDEL") || command.is("ZREM") {
         watcher.count_command(&place, &trace);
-        watcher.release(&place, change(&place, Some(value), false, None));
+        // It takes nobody else's away.
+        watcher.release(&place, change(&place, Some(value), true, None));
     } else if command.is("RENAME") {
         watcher.release(&place, change(&place, None, false, None));
     }
@@ -622,11 +623,19 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
         watcher.count_command(place, &trace(&member));
-        watcher.attempt(
-            place,
-            attempt(SORTED_SET, &member, until_us),
-            AttemptOutcome::Granted,
-        );
+        if watcher.holder_is(place, &member) == Some(true) {
+            watcher.renew(
+                place,
+                change(place, Some(&member), true, Some(true)),
+                until_us,
+            );
+        } else {
+            watcher.attempt(
+                place,
+                attempt(SORTED_SET, &member, until_us),
+                AttemptOutcome::Granted,
+            );
+        }
         return true;
     } else if let Some(until_us) = until_us {
         let named = find(&["HEXISTS", "HGET"]).map(field);
