@@ -88,8 +88,17 @@ pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
         }
         () if is_uuid(value) && trace.inner.contains("get set") => "Spring Integration",
         () if text.contains("local token = redis.call('get', KEYS[1])") => "redis-py",
+        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => {
+            "node-redlock"
+        }
         // A UUID of version 1 in hexadecimal.
-        () if value.len() == 32 && is_hex(value) && value[12] == b'1' => "redis-py",
+        () if value.len() == 32
+            && is_hex(value)
+            && value[12] == b'1'
+            && b"89ab".contains(&value[16]) =>
+        {
+            "redis-py"
+        }
         () if value.len() == 24 && value.ends_with(b"==") => "redsync",
         () if value.len() == 22
             && value
@@ -97,9 +106,6 @@ pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) =>
         {
             "bsm/redislock"
-        }
-        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => {
-            "node-redlock"
         }
         () if value.len() == 20 && value.iter().any(|byte| *byte >= 0x80) => "rslock",
         () => "",
