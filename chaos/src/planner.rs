@@ -16,10 +16,7 @@ use crate::plan::Plan;
 use crate::plan_parts::Digest;
 use crate::run::{RunError, missing_server};
 use crate::scenario::Scenario;
-use crate::scenario_source::{MatrixServer, ScenarioSource, digest, on_server};
-
-/// Puts a scenario on the servers that it is to run on, or says what cannot be done there, with the lines of the faults.
-pub type FitServers<'a> = dyn Fn(&ScenarioSource, Scenario) -> Result<Scenario, String> + 'a;
+use crate::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
 
 /// What is planned for all scenarios alike.
 pub struct Planner<'a> {

@@ -72,6 +72,9 @@ impl ScenarioSource {
     }
 }
 
+/// Puts a scenario on the servers that it is to run on, or says what cannot be done there, with the lines of the faults.
+pub type FitServers<'a> = dyn Fn(&ScenarioSource, Scenario) -> Result<Scenario, String> + 'a;
+
 /// A server on which everything is run.
 #[derive(Debug, Clone)]
 pub struct MatrixServer {

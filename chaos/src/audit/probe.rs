@@ -8,11 +8,9 @@ use bench::abilities::Abilities;
 use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
 use bench::subject::{ConnectTo, Subject, SubjectError};
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
-use futures_util::StreamExt as _;
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
-use super::runs::AuditPlan;
 use crate::batch::in_processes;
 use crate::checkers::kinds::is_alone;
 use crate::run::RunError;
@@ -100,7 +98,7 @@ pub async fn ask<T>(
 }
 
 /// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.
-async fn meet(
+pub(super) async fn meet(
     name: &str,
     shapes: &[TopologyKind],
     target: Option<&str>,
@@ -163,40 +161,6 @@ async fn meet(
         met.abilities.push((shape, has));
     }
     Ok(met)
-}
-
-/// Meets all locks of an audit, several at a time; `met` hears of each. None, where the audit is cancelled.
-///
-/// # Errors
-/// As [`ask`].
-pub async fn meet_all(
-    names: &[String],
-    plan: &AuditPlan,
-    target: Option<&str>,
-    prefix: &str,
-    met: &(dyn Fn() + Sync),
-) -> Result<Vec<ProbedLock>, RunError> {
-    let asks = |shape: &TopologyKind| {
-        let mut scenarios = plan.scenarios.iter();
-        scenarios.any(|asked| asked.scenario.topology.kind == *shape)
-    };
-    let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asks).collect();
-    let meeting = (1..).zip(names).map(|(number, name)| {
-        let logs = plan.root.join("logs").join(format!("subject-{number}"));
-        let (prefix, shapes) = (format!("{prefix}meet-{number}:"), &shapes);
-        async move {
-            let probed = meet(name, shapes, target, &prefix, &logs).await;
-            met();
-            probed
-        }
-    });
-    let meeting: Vec<_> = meeting.collect();
-    let meeting = futures_util::stream::iter(meeting).buffered(plan.batch.jobs);
-    let mut cancel = plan.batch.cancel.clone();
-    tokio::select! {
-        met = meeting.collect::<Vec<_>>() => met.into_iter().collect(),
-        Ok(_) = cancel.wait_for(|is| *is) => Ok(Vec::new()),
-    }
 }
 
 /// What `conform` finds, in so far as it ended in time.

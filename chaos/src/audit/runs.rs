@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bench::parts::GeneratorShare;
+use cluster_config::TopologyKind;
 use futures_util::StreamExt as _;
 use results::audit::{
     AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
@@ -13,15 +14,14 @@ use results::command_line::shell_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
-use super::probe::ProbedLock;
+use super::probe::{ProbedLock, meet};
 use super::{OpenQuestion, beside, doubt, fitted};
 use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use crate::plan::Plan;
 use crate::plan_parts::{self, Digest};
-use crate::planner::FitServers;
 use crate::run::{RunError, ScenarioRun, missing_server};
 use crate::scenario::{Scenario, scenario_text};
-use crate::scenario_source::{MatrixServer, ScenarioSource, digest, on_server};
+use crate::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
 use crate::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 
 /// A scenario of an audit.
@@ -96,6 +96,40 @@ impl AuditPlan {
     fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
         self.share
             .is_none_or(|share| plan_parts::has(share, &asked.scenario.name, seed))
+    }
+}
+
+/// Meets all locks of an audit, several at a time; `met` hears of each. None, where the audit is cancelled.
+///
+/// # Errors
+/// What each lock needs to be met is missing.
+pub async fn meet_all(
+    names: &[String],
+    plan: &AuditPlan,
+    target: Option<&str>,
+    prefix: &str,
+    met: &(dyn Fn() + Sync),
+) -> Result<Vec<ProbedLock>, RunError> {
+    let asks = |shape: &TopologyKind| {
+        let mut scenarios = plan.scenarios.iter();
+        scenarios.any(|asked| asked.scenario.topology.kind == *shape)
+    };
+    let shapes: Vec<_> = TopologyKind::ALL.into_iter().filter(asks).collect();
+    let meeting = (1..).zip(names).map(|(number, name)| {
+        let logs = plan.root.join("logs").join(format!("subject-{number}"));
+        let (prefix, shapes) = (format!("{prefix}meet-{number}:"), &shapes);
+        async move {
+            let probed = meet(name, shapes, target, &prefix, &logs).await;
+            met();
+            probed
+        }
+    });
+    let meeting: Vec<_> = meeting.collect();
+    let meeting = futures_util::stream::iter(meeting).buffered(plan.batch.jobs);
+    let mut cancel = plan.batch.cancel.clone();
+    tokio::select! {
+        met = meeting.collect::<Vec<_>>() => met.into_iter().collect(),
+        Ok(_) = cancel.wait_for(|is| *is) => Ok(Vec::new()),
     }
 }
 

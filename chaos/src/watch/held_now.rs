@@ -9,8 +9,8 @@ use results::watch::WatchReport;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::possession::WatchedTraffic;
 use super::snapshot::{KeyValue, find_endless, holder_of_key};
+use super::watcher::WatchedTraffic;
 use crate::run::RunError;
 
 /// Keys of one step of SCAN.

@@ -10,7 +10,8 @@ use results::watch::WatchCost;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::possession::{WatchOptions, WatchedTraffic, Watcher};
+use super::lock_state::WatchOptions;
+use super::watcher::{WatchedTraffic, Watcher};
 use crate::run::RunError;
 
 /// What waits for this connection at a server before the watch ends: it must not fill the memory of a server.

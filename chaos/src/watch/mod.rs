@@ -8,8 +8,9 @@
 //! |---|---|
 //! | `sources.rs` | reads MONITOR text, the stream of `redis-cli --replica` and append-only files |
 //! | `units.rs` | puts scripts and transactions together with their inner commands |
-//! | `recipes.rs` | recognises what a unit does to a lock |
-//! | `possession.rs` | decides who has each lock, and when that changed |
+//! | `recipe_table.rs`, `recipes.rs` | the recipes of locks, and what a unit does to one |
+//! | `watcher.rs` | follows the locks of servers, each of which is a `lock_state.rs` |
+//! | `watch_step.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
 //! | `live.rs`, `held_now.rs` | listens to servers while they work; looks once at what their keys hold |
@@ -18,17 +19,22 @@
 mod finding_kinds;
 mod held_now;
 mod live;
+mod lock_state;
 mod patterns;
-mod possession;
+mod recipe_table;
 mod recipes;
 mod snapshot;
 mod sources;
+mod step_record;
 mod units;
+mod watch_step;
+mod watcher;
 
 pub use finding_kinds::{FINDING_KINDS, FindingKind};
 pub use held_now::look_once;
 pub use live::{LiveWatch, watch_live};
+pub use lock_state::WatchOptions;
 pub use patterns::pattern_of;
-pub use possession::{WatchOptions, WatchedTraffic, Watcher};
-pub use recipes::{RECIPES, Recipe};
+pub use recipe_table::{RECIPES, Recipe};
 pub use sources::{SourceError, read_bytes, read_file};
+pub use watcher::{WatchedTraffic, Watcher};

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hdrhistogram::Histogram;
 use results::watch::{
     Certainty, PerhapsLock, WatchFinding, WatchReport, WatchedLock, WatchedTimes,
 };
 
 use super::finding_kinds::FindingKind;
-use super::possession::{Distinct, SeenFinding};
-use super::recipes::Recipe;
+use super::lock_state::SeenFinding;
+use super::recipe_table::Recipe;
 use super::units::hash;
+
+/// As many releases by the connection that took the lock, and none by another, and connections tell holders apart.
+const STABLE_RELEASES: u64 = 5;
+
+/// Distinct things, counted up to a bound.
+type Distinct = HashSet<u64>;
 
 /// Distinct names and clients are counted up to here.
 const DISTINCT_MAX: usize = 50_000;
@@ -253,7 +259,7 @@ impl LockPattern {
 
     /// Whether connections tell holders apart: no pool of connections lies between.
     pub(super) fn is_stable(&self) -> bool {
-        self.same_client_releases >= super::possession::STABLE_RELEASES
+        self.same_client_releases >= STABLE_RELEASES
             && self.other_client_releases == 0
             && self.asking_client_releases * 4 <= self.same_client_releases
     }

@@ -8,7 +8,8 @@ use cluster_config::{MonitorLine, quoted_words};
 
 use results::limits;
 
-use super::possession::{WatchOptions, Watcher};
+use super::lock_state::WatchOptions;
+use super::watcher::Watcher;
 
 /// Lines that may be torn before the file is taken for something else, and one in so many.
 const TORN_MAX: u64 = 10;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bench::subjects::startable;
-use chaos::audit::probe::{ProbedLock, meet_all};
-use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario};
+use chaos::audit::probe::ProbedLock;
+use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario, meet_all};
 use chaos::builtin;
 use chaos::plan::Plan;
 use chaos::plan_parts;

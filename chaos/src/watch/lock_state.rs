@@ -1,0 +1,186 @@
+//! What is known of one lock: who has it, who may have it, who waits, and what was done to it.
+
+use std::collections::VecDeque;
+
+use results::timeline::TimelineData;
+use results::watch::Certainty;
+
+use super::finding_kinds::FindingKind;
+use super::recipe_table::Recipe;
+use super::units::hash;
+
+/// Waiters, attempts and lapsed holds of one lock that are remembered.
+pub(super) const REMEMBERED_MAX: usize = 64;
+
+/// How traffic is watched.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WatchOptions {
+    /// Values of locks are shown, not hashes of them.
+    pub show_values: bool,
+    /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
+    pub effects_only: bool,
+    /// Lines have no times of their own, or only whole seconds: ends are not compared with leases more closely than this.
+    pub time_doubt_us: u64,
+}
+
+/// Who has a lock or asks for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LockOwner {
+    pub(super) value: u64,
+    /// The value alone tells owners apart; else their connections do.
+    pub(super) is_unique: bool,
+    pub(super) client: u32,
+}
+
+impl LockOwner {
+    pub(super) fn of(value: &[u8], client: u32) -> Self {
+        let is_number = value
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        LockOwner {
+            value: hash(value),
+            is_unique: value.len() >= 8 && !is_number,
+            client,
+        }
+    }
+
+    pub(super) fn is(&self, other: &LockOwner) -> bool {
+        match self.is_unique || other.is_unique {
+            true => self.value == other.value,
+            false => self.client != 0 && self.client == other.client,
+        }
+    }
+}
+
+/// An attempt to take a lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AcquireAttempt {
+    pub(super) recipe: &'static Recipe,
+    pub(super) owner: LockOwner,
+    pub(super) time_us: u64,
+    /// When the lease ends that the server was asked for; `None`: never.
+    pub(super) until_us: Option<u64>,
+}
+
+/// What is known of an attempt's outcome from the commands alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptOutcome {
+    /// It depends on whether the key was there.
+    ByKey,
+    Granted,
+    Refused,
+    /// The key was written whatever it held.
+    Overwritten,
+}
+
+/// A hold as the server promised it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerHold {
+    pub(super) attempt: AcquireAttempt,
+    pub(super) until_us: Option<u64>,
+    pub(super) number: u64,
+    pub(super) depth: u32,
+    pub(super) renewals: u32,
+    /// It began before the watch.
+    pub(super) is_adopted: bool,
+}
+
+/// Somebody who was refused.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RefusedWaiter {
+    pub(super) owner: LockOwner,
+    pub(super) first_us: u64,
+    pub(super) last: AcquireAttempt,
+    pub(super) tries: u64,
+}
+
+/// What is known of one lock.
+#[derive(Debug, Default)]
+pub(super) struct LockState {
+    pub(super) name: Box<str>,
+    pub(super) pattern: usize,
+    /// Whether it is known who had the lock when it first appeared.
+    pub(super) is_known: bool,
+    pub(super) holds: Vec<ServerHold>,
+    /// Attempts of which one was granted, in order; which, is not known yet.
+    pub(super) candidates: Vec<AcquireAttempt>,
+    /// From here on it is certain that the lock was free.
+    pub(super) free_from_us: u64,
+    /// The last attempt since then that was refused: one of the candidates before it has the lock.
+    pub(super) refused_when_free_us: u64,
+    /// A hold that ended before the end that the server had promised, and not by its owner; and how.
+    pub(super) broken_promise: Option<(ServerHold, &'static str)>,
+    pub(super) lapsed: VecDeque<ServerHold>,
+    pub(super) waiters: Vec<RefusedWaiter>,
+    /// Several may hold it at once.
+    pub(super) is_shared: bool,
+    /// The libraries and the forms of its key (a hash or not) by which it is taken, and how often.
+    pub(super) libraries: Vec<(&'static str, u64)>,
+    pub(super) forms: Vec<(&'static str, u64)>,
+    /// Two of them were seen, and that was said.
+    pub(super) is_mixed: bool,
+    pub(super) lines: VecDeque<String>,
+}
+
+impl ServerHold {
+    /// Whether the lease may have ended by then.
+    pub(super) fn may_be_over(&self, by_us: u64) -> bool {
+        self.until_us.is_some_and(|until_us| until_us <= by_us)
+    }
+}
+
+impl LockState {
+    /// The place of an owner's hold.
+    pub(super) fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
+        let mut holds = self.holds.iter();
+        holds.position(|hold| hold.attempt.owner.is(owner))
+    }
+
+    pub(super) fn hold_mut(&mut self, owner: &LockOwner) -> Option<&mut ServerHold> {
+        let mut holds = self.holds.iter_mut();
+        holds.find(|hold| hold.attempt.owner.is(owner))
+    }
+
+    /// Keeps a hold whose holder may come back for it.
+    pub(super) fn remember_lapsed(&mut self, hold: ServerHold) {
+        if self.lapsed.len() == REMEMBERED_MAX {
+            self.lapsed.pop_front();
+        }
+        self.lapsed.push_back(hold);
+    }
+}
+
+/// A renewal or a release.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HoldChange {
+    pub(super) owner: Option<LockOwner>,
+    pub(super) client: u32,
+    /// Whether it asked first whose the lock is, in the same step.
+    pub(super) is_checked: bool,
+    /// Whether it took effect; `None`: if the key was there.
+    pub(super) was_done: Option<bool>,
+    /// One level of a re-entrant hold is given back, not all.
+    pub(super) one_level: bool,
+}
+
+/// A finding that was made as it happened.
+#[derive(Debug)]
+pub(super) struct SeenFinding {
+    pub(super) kind: FindingKind,
+    pub(super) pattern: usize,
+    pub(super) certainty: Certainty,
+    pub(super) lock: String,
+    pub(super) count: u64,
+    pub(super) worst_us: u64,
+    pub(super) lines: Vec<String>,
+    pub(super) picture: Option<TimelineData>,
+    /// It holds only if connections turn out to tell holders apart.
+    pub(super) is_pending: bool,
+}
+
+pub(super) fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {
+    match ways.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, count)) => *count += 1,
+        None => ways.push((name, 1)),
+    }
+}

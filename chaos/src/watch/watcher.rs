@@ -1,0 +1,390 @@
+//! Follows the locks of servers through their commands, and says at the end what was seen of them.
+
+use cluster_config::MonitorLine;
+use hashbrown::HashMap;
+use results::history::Line;
+use results::watch::WatchReport;
+
+use super::finding_kinds::FindingKind;
+use super::lock_state::{
+    AcquireAttempt, AttemptOutcome, HoldChange, LockState, REMEMBERED_MAX, SeenFinding,
+    WatchOptions, count,
+};
+use super::patterns::{LibraryTrace, Patterns, pattern_of};
+use super::recipe_table::Recipe;
+use super::recipes::{self, ScriptRole};
+use super::units::{Assembler, Unit, hash};
+use super::watch_step::WatchStep;
+
+/// Locks that are followed at a time.
+const LOCKS_MAX: usize = 50_000;
+
+/// What was seen of locks.
+#[derive(Debug, Clone, Default)]
+pub struct WatchedTraffic {
+    /// Locks, findings and what may be locks.
+    pub report: WatchReport,
+    /// The holds as a history for the checkers, in order of time.
+    pub history: Vec<Line>,
+    /// The history is cut: there was more than is kept.
+    pub cut: bool,
+}
+
+type Locks = HashMap<Box<[u8]>, LockState>;
+
+/// Follows locks through the commands of one or several servers.
+#[derive(Debug)]
+pub struct Watcher {
+    options: WatchOptions,
+    assembler: Assembler,
+    /// Per group of servers and database.
+    locks: HashMap<(usize, u32), Locks>,
+    /// The group of each source: servers that follow each other hold the same locks.
+    groups: Vec<usize>,
+    pub(super) patterns: Patterns,
+    pub(super) scripts: HashMap<u64, ScriptRole>,
+    findings: Vec<SeenFinding>,
+    history: Vec<Line>,
+    history_cut: bool,
+    holds: u64,
+    commands: u64,
+    first_us: u64,
+    last_us: u64,
+    /// Since when each group is watched without a gap.
+    watched_from_us: HashMap<usize, u64>,
+    /// By how much the clocks of servers of one group may differ.
+    clock_doubt_us: u64,
+    /// Values of owners by their hash, where they may be shown.
+    values: HashMap<u64, String>,
+}
+
+/// Where a lock lives, and when something happened to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LockPlace<'a> {
+    pub(super) group: usize,
+    pub(super) database: u32,
+    pub(super) key: &'a [u8],
+    pub(super) time_us: u64,
+    pub(super) client: u32,
+}
+
+impl Watcher {
+    /// Nothing seen yet.
+    pub fn new(options: WatchOptions) -> Self {
+        Watcher {
+            options,
+            assembler: Assembler::default(),
+            locks: HashMap::new(),
+            groups: Vec::new(),
+            patterns: Patterns::default(),
+            scripts: HashMap::new(),
+            findings: Vec::new(),
+            history: Vec::new(),
+            history_cut: false,
+            holds: 0,
+            commands: 0,
+            first_us: 0,
+            last_us: 0,
+            watched_from_us: HashMap::new(),
+            clock_doubt_us: 0,
+            values: HashMap::new(),
+        }
+    }
+
+    /// Whether only effects are seen.
+    pub fn sees_effects_only(&self) -> bool {
+        self.options.effects_only
+    }
+
+    /// Says that a source is a server of this group, whose servers follow each other. Without a word all are of one.
+    pub fn set_group(&mut self, source: usize, group: usize) {
+        if self.groups.len() <= source {
+            self.groups.resize(source + 1, 0);
+        }
+        self.groups[source] = group;
+    }
+
+    /// By how much the clocks of servers may differ.
+    pub fn set_clock_doubt(&mut self, doubt_us: u64) {
+        self.clock_doubt_us = self.clock_doubt_us.max(doubt_us);
+    }
+
+    /// Commands seen, those of scripts among them.
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Takes a command of a source.
+    pub fn line(&mut self, source: usize, line: &MonitorLine<'_>) {
+        self.commands += 1;
+        if self.first_us == 0 {
+            self.first_us = line.time_us;
+        }
+        self.last_us = self.last_us.max(line.time_us);
+        let group = self.groups.get(source).copied().unwrap_or(0);
+        self.watched_from_us.entry(group).or_insert(line.time_us);
+        for unit in self.assembler.line(source, line).into_iter().flatten() {
+            self.unit(&unit);
+        }
+    }
+
+    fn unit(&mut self, unit: &Unit) {
+        let group = self.groups.get(unit.source).copied().unwrap_or(0);
+        recipes::apply(self, group, unit);
+    }
+
+    /// Nothing is known of a source since its last line, as after a lost connection. What was held may be over.
+    pub fn gap(&mut self, source: usize) {
+        self.finish_units();
+        self.assembler.forget(source);
+        let group = self.groups.get(source).copied().unwrap_or(0);
+        self.watched_from_us.remove(&group);
+        for ((of, _), locks) in &mut self.locks {
+            if *of == group {
+                locks.clear();
+            }
+        }
+    }
+
+    fn finish_units(&mut self) {
+        for unit in self.assembler.rest() {
+            self.unit(&unit);
+        }
+    }
+
+    fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
+        self.locks
+            .get(&(place.group, place.database))?
+            .get(place.key)
+    }
+
+    pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
+        self.lock_at(place).is_some()
+    }
+
+    /// Whether the holder has this value; `None`: it is not known who holds it.
+    pub(super) fn holder_is(&self, place: &LockPlace<'_>, value: &[u8]) -> Option<bool> {
+        let lock = self.lock_at(place)?;
+        let value = hash(value);
+        let held = lock
+            .holds
+            .iter()
+            .any(|hold| hold.attempt.owner.value == value);
+        let may_be = lock.candidates.iter().any(|one| one.owner.value == value);
+        (held || lock.is_known && !may_be).then_some(held)
+    }
+
+    /// How the lock at a place is taken; `None`: it is not followed, or nobody has it.
+    pub(super) fn held_by_recipe(&self, place: &LockPlace<'_>) -> Option<&'static Recipe> {
+        let lock = self.lock_at(place)?;
+        let holds = lock.holds.iter().map(|hold| hold.attempt.recipe);
+        holds
+            .chain(lock.candidates.iter().map(|one| one.recipe))
+            .next()
+    }
+
+    /// Counts a command that was sent for the lock, and what it tells of the library.
+    pub(super) fn count_command(&mut self, place: &LockPlace<'_>, trace: &LibraryTrace<'_>) {
+        if self.options.show_values && !trace.value.is_empty() && self.values.len() < LOCKS_MAX {
+            let shown = &trace.value[..trace.value.len().min(80)];
+            let shown = String::from_utf8_lossy(shown).into_owned();
+            self.values.entry(hash(trace.value)).or_insert(shown);
+        }
+        self.with(place, |step, lock| {
+            let pattern = step.patterns.of(lock.pattern);
+            if let Some(library) = pattern.add_command(&lock.name, trace) {
+                count(&mut lock.libraries, library);
+                step.look_for_two_recipes(lock);
+            }
+        });
+    }
+
+    /// Whether an owner with this value has the lock or may have it.
+    pub(super) fn knows_owner(&self, place: &LockPlace<'_>, value: &[u8]) -> bool {
+        let value = hash(value);
+        self.lock_at(place).is_some_and(|lock| {
+            let holds = lock.holds.iter().chain(&lock.lapsed);
+            let holds = holds.map(|hold| hold.attempt.owner);
+            let waiters = lock.waiters.iter().map(|waiter| waiter.owner);
+            let candidates = lock.candidates.iter().map(|attempt| attempt.owner);
+            let mut owners = holds.chain(waiters).chain(candidates);
+            owners.any(|owner| owner.value == value)
+        })
+    }
+
+    /// Works on a lock, which is followed from now on.
+    fn with<T>(
+        &mut self,
+        place: &LockPlace<'_>,
+        work: impl FnOnce(&mut WatchStep<'_>, &mut LockState) -> T,
+    ) -> Option<T> {
+        let followed: usize = self.locks.values().map(HashMap::len).sum();
+        if followed > LOCKS_MAX {
+            self.forget_idle(place.time_us);
+        }
+        let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
+        let locks = self.locks.entry((place.group, place.database)).or_default();
+        if !locks.contains_key(place.key) {
+            if followed > 2 * LOCKS_MAX {
+                return None;
+            }
+            let name: Box<str> = String::from_utf8_lossy(place.key).into();
+            let pattern = self.patterns.number(&pattern_of(&name));
+            self.patterns.of(pattern).add_name(&name);
+            let state = LockState {
+                name,
+                pattern,
+                ..LockState::default()
+            };
+            locks.insert(place.key.into(), state);
+        }
+        let lock = locks.get_mut(place.key)?;
+        let mut step = WatchStep {
+            options: self.options,
+            patterns: &mut self.patterns,
+            findings: &mut self.findings,
+            history: &mut self.history,
+            history_cut: &mut self.history_cut,
+            holds: &mut self.holds,
+            first_us: self.first_us,
+            watched_from_us,
+            clock_doubt_us: self.clock_doubt_us,
+            clients: &self.assembler.clients,
+            values: &self.values,
+            time_us: place.time_us,
+        };
+        step.advance(lock);
+        Some(work(&mut step, lock))
+    }
+
+    /// Makes room: locks that nobody holds or asks for.
+    fn forget_idle(&mut self, now_us: u64) {
+        for locks in self.locks.values_mut() {
+            locks.retain(|_, lock| {
+                let lives =
+                    |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > now_us);
+                lock.holds.iter().any(|hold| lives(hold.until_us))
+                    || lock
+                        .candidates
+                        .iter()
+                        .any(|attempt| lives(attempt.until_us))
+            });
+        }
+    }
+
+    pub(super) fn attempt(
+        &mut self,
+        place: &LockPlace<'_>,
+        attempt: AcquireAttempt,
+        outcome: AttemptOutcome,
+    ) {
+        self.with(place, |step, lock| step.attempt(lock, attempt, outcome));
+    }
+
+    pub(super) fn share(&mut self, place: &LockPlace<'_>) {
+        self.with(place, |_, lock| lock.is_shared = true);
+    }
+
+    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder, whichever it is. `was_done`: `None` where that depends on
+    /// whether it is held.
+    pub(super) fn renew(
+        &mut self,
+        place: &LockPlace<'_>,
+        change: HoldChange,
+        until_us: Option<u64>,
+    ) {
+        self.with(place, |step, lock| step.renew(lock, &change, until_us));
+    }
+
+    pub(super) fn release(&mut self, place: &LockPlace<'_>, change: HoldChange) {
+        self.with(place, |step, lock| step.release(lock, &change));
+    }
+
+    /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
+    pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
+        self.with(place, |step, lock| {
+            step.patterns
+                .of(lock.pattern)
+                .add_recipe(attempt.recipe, attempt.owner.client);
+            lock.is_shared = true;
+            lock.candidates
+                .retain(|one| one.owner.client != attempt.owner.client);
+            if lock.candidates.len() < REMEMBERED_MAX {
+                lock.candidates.push(attempt);
+            }
+        });
+    }
+
+    /// A release that came after a read of its own compared in the client, in two steps.
+    pub(super) fn note_read_before(&mut self, place: &LockPlace<'_>, follows_read: bool) {
+        self.with(place, |step, lock| {
+            step.patterns.of(lock.pattern).reads_before_delete += u64::from(follows_read)
+        });
+    }
+
+    /// Counts a script by whether its text was sent with it.
+    pub(super) fn count_script(&mut self, place: &LockPlace<'_>, is_whole: bool, is_script: bool) {
+        self.with(place, |step, lock| {
+            let pattern = step.patterns.of(lock.pattern);
+            pattern.scripts += u64::from(is_script);
+            pattern.whole_scripts += u64::from(is_whole);
+        });
+    }
+
+    /// All keys of a database, or of all, are gone.
+    pub(super) fn flush(&mut self, group: usize, database: Option<u32>, time_us: u64) {
+        let is_flushed =
+            |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);
+        self.with_each(is_flushed, time_us, |step, lock| {
+            lock.candidates.clear();
+            for hold in std::mem::take(&mut lock.holds) {
+                let owner = step.owner(&hold.attempt.owner);
+                step.note(lock, 0, format!("FLUSH while {owner} held it"));
+                step.break_promise(lock, hold, FindingKind::LostByServer, "it was flushed away");
+            }
+            lock.is_known = true;
+            lock.free_from_us = time_us;
+        });
+    }
+
+    /// Works on every lock of these groups and databases that is followed.
+    fn with_each(
+        &mut self,
+        is_wanted: impl Fn(usize, u32) -> bool,
+        time_us: u64,
+        work: impl Fn(&mut WatchStep<'_>, &mut LockState),
+    ) {
+        let of = self
+            .locks
+            .iter()
+            .filter(|((group, database), _)| is_wanted(*group, *database));
+        let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
+        for ((group, database), key) in keys.collect::<Vec<_>>() {
+            let place = LockPlace {
+                group,
+                database,
+                key: &key,
+                time_us,
+                client: 0,
+            };
+            self.with(&place, &work);
+        }
+    }
+
+    /// What was seen, once all lines were taken.
+    pub fn finish(mut self) -> WatchedTraffic {
+        self.finish_units();
+        self.with_each(|_, _| true, self.last_us, |step, lock| step.end(lock));
+        let end = self.last_us.max(self.first_us);
+        self.history.sort_by_key(|line| line.t_ns);
+        let seconds = (end - self.first_us) as f64 / 1e6;
+        let mut report = self.patterns.report(seconds, self.findings);
+        report.commands = self.commands;
+        report.seconds = seconds;
+        WatchedTraffic {
+            report,
+            history: self.history,
+            cut: self.history_cut,
+        }
+    }
+}
