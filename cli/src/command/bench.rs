@@ -286,7 +286,7 @@ fn places(
             false => bench::subjects::by_comma(&options.subject),
         };
         for name in wished {
-            let subject = bench::subjects::find(&name).map_err(exit::usage)?;
+            let subject = bench::subjects::find(&name)?;
             let has = Abilities::assumed(subject.kinds());
             // Of one deployment a lock that does not fit says so itself.
             let fits = subject.system() == system

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::exec::conform::{ConformOptions, Conformity, NotTried, Outcome, Step, conform};
+use bench::exec::conform::{ConformOptions, Conformity, NotTried, Step, conform};
 use bench::subjects::startable;
 use clap::Args;
 use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
@@ -70,9 +70,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         None => {}
     }
     if let Some(path) = &options.junit {
-        files::write(path, junit(driver, &found)?)?;
+        files::write(path, found.junit(driver)?)?;
     }
-    terminal.answer(&json(driver, &found), || text(driver, &found))?;
+    terminal.answer(&found.to_json(driver), || found.text(driver))?;
     Ok(exit::of(found.conforms()))
 }
 
@@ -162,88 +162,4 @@ fn words(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
             subject.system().map(str::to_owned),
         )),
     }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Kept => "kept",
-        Outcome::Broken => "broken",
-        Outcome::Skipped => "skipped",
-    }
-}
-
-fn line(step: &Step) -> String {
-    let found = if step.found.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", step.found)
-    };
-    format!("  {:<8} {}{found}", word(step.outcome), step.name)
-}
-
-fn of(found: &Conformity, outcome: Outcome) -> impl Iterator<Item = &Step> {
-    let steps = found.steps.iter();
-    steps.filter(move |step| step.outcome == outcome)
-}
-
-fn summary(found: &Conformity) -> String {
-    let not = if found.conforms() {
-        "conforms"
-    } else {
-        "does not conform"
-    };
-    let [kept, broken, skipped] = [Outcome::Kept, Outcome::Broken, Outcome::Skipped]
-        .map(|outcome| of(found, outcome).count());
-    format!("{not}: {kept} steps kept, {broken} broken, {skipped} skipped")
-}
-
-fn advice(step: &Step) -> [(&'static str, String); 4] {
-    [
-        ("rule", step.rule.to_owned()),
-        ("found", step.found.clone()),
-        ("remedy", step.remedy.to_owned()),
-        ("see", step.protocol_reference()),
-    ]
-}
-
-fn text(driver: &str, found: &Conformity) -> String {
-    let mut out = format!("{driver}\n");
-    for step in &found.steps {
-        out.push_str(&line(step));
-        out.push('\n');
-    }
-    for step in of(found, Outcome::Broken) {
-        out.push_str(&format!("\n{}\n", step.name));
-        for (word, said) in advice(step) {
-            out.push_str(&format!("  {word:<6}  {said}\n"));
-        }
-    }
-    out.push_str(&format!("\n{}\n", summary(found)));
-    out
-}
-
-fn json(driver: &str, found: &Conformity) -> serde_json::Value {
-    let ns = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-    let steps = found.steps.iter().map(|step| {
-        serde_json::json!({
-            "name": step.name, "rule": step.rule, "outcome": word(step.outcome), "found": step.found, "remedy": step.remedy,
-            "paragraph": step.protocol_reference(),
-        })
-    });
-    serde_json::json!({
-        "schema": 1, "driver": driver, "library": found.library, "conforms": found.conforms(), "steps": steps.collect::<Vec<_>>(),
-        "pipe_ns": found.pipe.map(|pipe| serde_json::json!({"p50": ns(pipe.median), "p99": ns(pipe.p99)})),
-    })
-}
-
-fn junit(driver: &str, found: &Conformity) -> anyhow::Result<String> {
-    let cases = found.steps.iter().map(|step| results::report::junit::Case {
-        name: step.name.to_owned(),
-        failure: (step.outcome == Outcome::Broken).then(|| {
-            let advice = advice(step).map(|(word, said)| format!("{word}: {said}"));
-            advice.join("\n")
-        }),
-        skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),
-    });
-    Ok(results::report::junit::document("conform", driver, cases)?)
 }

@@ -11,7 +11,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
-    let subject = bench::subjects::find(&options.subject).map_err(exit::usage)?;
+    let subject = bench::subjects::find(&options.subject)?;
     bench::consent::inherit();
     bench::serve::serve(subject, tokio::io::stdin(), tokio::io::stdout()).await?;
     Ok(exit::AS_EXPECTED)

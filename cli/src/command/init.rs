@@ -73,7 +73,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         ));
     }
     let subject = bench::subjects::typed(&subject);
-    bench::subjects::find(&subject).map_err(exit::usage)?;
+    bench::subjects::find(&subject)?;
     let target = options.target;
     if let Some(url) = target.as_deref().filter(|url| !url.starts_with('@')) {
         url.parse::<lock_core::Target>().map_err(exit::usage)?;

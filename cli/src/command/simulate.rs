@@ -71,7 +71,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         )));
     }
     if let Some(subject) = &wanted.subject {
-        bench::subjects::find(subject).map_err(exit::usage)?;
+        bench::subjects::find(subject)?;
     }
     let first = terminal.common.seed.unwrap_or(1);
     let in_full = options.history.is_some() || options.trace.is_some();

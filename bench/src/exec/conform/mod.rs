@@ -3,6 +3,7 @@
 //! Two processes of the driver talk to one target, and what one answers is checked against what the other one got. Nothing is asked that
 //! the protocol does not have; a step that a driver says it cannot do is skipped and says so.
 
+mod conformity_report;
 mod scripted_driver;
 mod steps;
 
