@@ -77,6 +77,7 @@ pub struct VerdictChange {
 /// Why runs cannot be compared.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum CompareError {
     /// Fewer than two were given.
     #[error("two runs or more are needed to compare, the first is the base; {0} given")]
@@ -86,18 +87,10 @@ pub enum CompareError {
         "{other} and {base} have nothing in common: no row of the same subject, topology, workload and tasks, and no scenario \
          of the same name, topology and subject"
     )]
-    NothingInCommon {
-        /// The base.
-        base: String,
-        /// The run.
-        other: String,
-    },
+    NothingInCommon { base: String, other: String },
     /// What the runs have in common was asked in another way.
     #[error("{}", refusal(reasons))]
-    OtherQuestion {
-        /// Setting by setting.
-        reasons: Vec<String>,
-    },
+    OtherQuestion { reasons: Vec<String> },
 }
 
 /// The first few reasons, and how to go on all the same.

@@ -15,19 +15,12 @@ pub struct LinkId(u64);
 
 /// What a process wants of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Order {
     /// A connection to an address; [`Server::dialled`] or [`Server::link_closed`] says what became of it.
-    Dial {
-        /// How it is called.
-        link: LinkId,
-        /// Where to.
-        to: Address,
-    },
+    Dial { link: LinkId, to: Address },
     /// The end of one.
-    HangUp {
-        /// Which.
-        link: LinkId,
-    },
+    HangUp { link: LinkId },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
