@@ -14,37 +14,36 @@ pub(crate) fn bare(durability: &str) -> &str {
 }
 
 /// How a row was loaded.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct LoadShape {
     /// `closed` (a task begins its next cycle when the last one is over) or `open` (cycles begin on a schedule).
     pub mode: String,
     /// Open loop: `constant` or `poisson`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<String>,
     /// Open loop: wanted cycles per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
     /// The kind of lock that was asked for, where that is not the subject's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Time between grant and release.
     pub hold_ns: u64,
     /// Time between release and the next acquire.
     pub think_ns: u64,
     /// What a cycle asks for, where that is more than one lock: the share that writes, locks at once, permits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
     /// The lease; `null` is renewal.
+    #[serialize_always]
     pub lease_ns: Option<u64>,
     /// What a grant waited for beside the master: `none`, `wait:K`, `wait:all`.
     pub durability: String,
     /// The round trip that a proxy was to add; `null` is a direct connection.
+    #[serialize_always]
     pub added_rtt_ns: Option<u64>,
     /// The round trip as it is: the median of PINGs before the load, on a connection of the harness.
     #[serde(default)]
+    #[serialize_always]
     pub round_trip_ns: Option<u64>,
     /// The same on the way past the proxy: what lies between the two is what the proxy really added.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_round_trip_ns: Option<u64>,
     /// Clients of their own identity that shared the tasks.
     pub clients: u32,
@@ -54,10 +53,8 @@ pub struct LoadShape {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_loop: bool,
     /// How many generators shared the load; absent for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generators: Option<u32>,
     /// How far apart their windows may have begun, at most; of several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generators_apart_ns: Option<u64>,
     /// The cores that clients were kept on, apart from the servers'; empty where they were not.
     #[serde(default)]
@@ -264,64 +261,48 @@ pub struct RawSeries {
 }
 
 /// Everything that a row says beyond its rate and latencies.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[serde(default)]
 pub struct Measures {
     /// How it was loaded.
     pub load: LoadShape,
     /// Open loop: from the due time to the grant. `acquire_ns` is then the service time, from the sending.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Quantiles>,
     /// Open loop: how the schedule was kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// How locks were passed on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub passing: Option<HandoffMeasures>,
     /// What renewal costs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub renewal: Option<Renewal>,
     /// From the death of a holder to the next grant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_ns: Option<Quantiles>,
     /// From the end of the dead holder's lease, as its client calculated it, to the next grant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_late_ns: Option<Quantiles>,
     /// Connecting a client.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ns: Option<Quantiles>,
     /// From the arrival of a herd to the release of its last member.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wave_ns: Option<Quantiles>,
     /// Readers and writers: acquires to read. `acquire_ns` has both sides.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<Quantiles>,
     /// Readers and writers: acquires to write.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_ns: Option<Quantiles>,
     /// The most holds that lasted at once, where holds may: readers, permits, different locks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub most_at_once: Option<u64>,
     /// 10,000 pairs of acquire and release one after the other: how long they took.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ten_thousand_pairs_ns: Option<u64>,
     /// CPU of the load generator and its records per cycle, microseconds: a cycle on a lock that grants at once and asks no server. Where
     /// clients live in the generator's process, their CPU contains it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_cpu_us_per_cycle: Option<f64>,
     /// Bytes that servers received and sent per cycle, replication included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_cycle: Option<f64>,
     /// Memory of the client process per waiting lock call, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_bytes_per_waiter: Option<f64>,
     /// Waits, with those that gave up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_tail: Option<WaitTail>,
     /// How sure the figures are.
     pub certainty: Certainty,
     /// A self-check.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub littles_law: Option<LittlesLaw>,
     /// What else went on.
     pub noise: Noise,

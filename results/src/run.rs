@@ -300,6 +300,7 @@ pub struct Quantiles {
 }
 
 /// Two rows of one run, or of two runs, side by side.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Comparison {
     /// The base.
@@ -316,16 +317,12 @@ pub struct Comparison {
     pub verdict: String,
     /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A difference that is not
     /// larger is not shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_again: Option<Ratio>,
     /// How likely a difference so large is without any, two-sided; `null` with too few rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
     /// `p` after Holm's correction for all comparisons of the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_adjusted: Option<f64>,
     /// The smallest true difference that so many rounds show in four of five runs, as a ratio above 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
 }
 
@@ -343,6 +340,7 @@ pub struct Ratio {
 }
 
 /// One scenario's outcome.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct ScenarioResult {
     /// The scenario's name.
@@ -380,7 +378,6 @@ pub struct ScenarioResult {
     #[serde(default)]
     pub load_ns: u64,
     /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs of earlier builds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ns: Option<u64>,
     /// Directory of its history and logs: one name in the run's own, or empty for that itself.
     #[serde(default)]
@@ -401,13 +398,10 @@ pub struct ScenarioResult {
     #[serde(default)]
     pub durability: String,
     /// Why no lock keeps what is expected to be violated, and what helps; `None` where another lock keeps it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
     /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells_holder: Option<bool>,
     /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked. What safety costs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_grant_ns: Option<u64>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -419,13 +413,10 @@ pub struct ScenarioResult {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<String, String>,
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineData>,
     /// Grants over time and by owner; `None` where nothing was granted, or no history was judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
     /// How long callers waited, where the load has a `rate`; else `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
     /// The machine or run that it is from, where several were put together; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]

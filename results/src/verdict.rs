@@ -21,6 +21,7 @@ pub enum State {
 }
 
 /// The verdict of one class over one history.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Verdict {
     /// Clean, violated or unknown.
@@ -33,10 +34,8 @@ pub struct Verdict {
     #[serde(default)]
     pub median_ns: u64,
     /// Anomalies per minute of load (of the history's length, where the load's is not known); `None` without a length.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<f64>,
     /// Anomalies per injected fault; `None` without a fault.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_fault: Option<f64>,
     /// Why it is unknown, or what else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +44,6 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub anomalies: Vec<Anomaly>,
     /// The gravest anomaly as a picture, and as the shortest history that still shows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
 }
 

@@ -73,6 +73,7 @@ pub struct Finding {
 }
 
 /// What became of one scenario.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedScenario {
     /// The scenario.
@@ -93,16 +94,13 @@ pub struct AuditedScenario {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub defect: String,
     /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
     /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None` where nothing was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_grant_ns: Option<u64>,
     /// The command that makes the first run again from the scenario's file; empty where only its kept plan does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
     /// The smallest scenario found that still convicts; `None` where none was looked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest: Option<ShrunkScenario>,
     /// Its runs, by rising seed; empty where nothing was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
