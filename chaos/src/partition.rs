@@ -30,6 +30,21 @@ pub fn cut(groups: &[Vec<Party>]) -> Vec<Target> {
     links
 }
 
+/// Every directed link between two groups of parties, in one or both directions, without links to oneself; each once and in order.
+pub fn between(from: &[Party], to: &[Party], both: bool) -> Vec<Target> {
+    let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a, b)));
+    let mut links = Vec::new();
+    for (a, b) in pairs.filter(|(a, b)| a != b) {
+        links.push(Target::Link(a.clone(), b.clone()));
+        if both {
+            links.push(Target::Link(b.clone(), a.clone()));
+        }
+    }
+    links.sort();
+    links.dedup();
+    links
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

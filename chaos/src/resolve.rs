@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cluster_config::{Deployment, Node, Party, Role, TopologyKind, slot_of};
 
-use crate::faults::{FaultError, FaultWorld, Target, failed, link::between};
+use crate::faults::{FaultError, FaultWorld, Target, failed};
 use crate::members;
 use crate::partition;
 use crate::polling::until;
@@ -34,7 +34,7 @@ pub(crate) async fn resolve(
         FaultSite::Link { from, to, both } => {
             let from = list(from, world, lock).await?;
             let to = list(to, world, lock).await?;
-            between(&from, &to, *both)
+            partition::between(&from, &to, *both)
         }
         FaultSite::Groups(groups) => {
             let mut members = Vec::new();

@@ -1,24 +1,28 @@
 //! The cluster slot of a key, and a probe key in the slot of a lock's name.
 
+use std::ops::Range;
+
 /// Slot of a key, 0 to 16,383: CRC16 (XMODEM) of its hash tag, as the Redis Cluster specification has it.
-pub fn slot_of(key: &str) -> u16 {
-    crc16(tag(key).as_bytes()) % 16384
+pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+    let key = key.as_ref();
+    crc16(&key[tag(key)]) % 16384
 }
 
 /// The part of a key that is hashed: what stands between the first `{` and the next `}`, unless that is empty.
-fn tag(key: &str) -> &str {
-    if let Some(open) = key.find('{')
-        && let Some(length) = key[open + 1..].find('}')
-        && length > 0
-    {
-        return &key[open + 1..open + 1 + length];
+fn tag(key: &[u8]) -> Range<usize> {
+    let from = key
+        .iter()
+        .position(|byte| *byte == b'{')
+        .map_or(0, |open| open + 1);
+    match key[from..].iter().position(|byte| *byte == b'}') {
+        Some(length) if from > 0 && length > 0 => from..from + length,
+        _ => 0..key.len(),
     }
-    key
 }
 
 /// A key of the harness's own in the slot of `lock`; it begins with `prefix`, in which there is no brace.
 pub(crate) fn probe_key(prefix: &str, lock: &str) -> String {
-    let key = format!("{prefix}probe:{{{}}}", tag(lock));
+    let key = format!("{prefix}probe:{{{}}}", &lock[tag(lock.as_bytes())]);
     if slot_of(&key) == slot_of(lock) {
         return key;
     }
@@ -61,7 +65,7 @@ mod tests {
     fn a_probe_key_lies_in_the_slot_of_its_lock_whatever_braces_that_has() {
         for lock in ["orders", "a{b}c", "{}x", "a}b", "a{b", "", "}{", "{{x}}"] {
             assert_eq!(
-                slot_of(&probe_key("locklab:", lock)),
+                slot_of(probe_key("locklab:", lock)),
                 slot_of(lock),
                 "{lock:?}"
             );

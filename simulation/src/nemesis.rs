@@ -126,19 +126,7 @@ impl NemesisContext {
                     Party::Client(number) => Target::Client(number),
                 })
                 .collect(),
-            FaultSite::Link { from, to, both } => {
-                let (from, to) = (all(from), all(to));
-                let mut links = Vec::new();
-                for a in &from {
-                    for b in to.iter().filter(|b| *b != a) {
-                        links.push(Target::Link(a.clone(), b.clone()));
-                        if *both {
-                            links.push(Target::Link(b.clone(), a.clone()));
-                        }
-                    }
-                }
-                links
-            }
+            FaultSite::Link { from, to, both } => partition::between(&all(from), &all(to), *both),
             FaultSite::Groups(groups) => {
                 let groups: Vec<_> = groups.iter().map(|group| all(group)).collect();
                 partition::cut(&groups)
@@ -375,7 +363,7 @@ impl NemesisContext {
         let count = settings::count(&fault.with, "slots").unwrap_or(1) as usize;
         let from_id = text(self.told(from, &["CLUSTER", "MYID"]).await?)?;
         let to_id = text(self.told(to, &["CLUSTER", "MYID"]).await?)?;
-        let slots: BTreeSet<u16> = self.locks.iter().map(|lock| slot_of(lock)).collect();
+        let slots: BTreeSet<u16> = self.locks.iter().map(slot_of).collect();
         for slot in slots.into_iter().take(count) {
             let slot = slot.to_string();
             let set = async |name, how, id: &str| {

@@ -154,22 +154,3 @@ impl FaultGuard for InjectedLinkFault {
         }
     }
 }
-
-/// Every directed link between two groups of parties, in one or both directions, without links to oneself.
-pub(crate) fn between(from: &[Party], to: &[Party], both: bool) -> Vec<Target> {
-    let mut links = Vec::new();
-    for a in from {
-        for b in to {
-            if a == b {
-                continue;
-            }
-            links.push(Target::Link(a.clone(), b.clone()));
-            if both {
-                links.push(Target::Link(b.clone(), a.clone()));
-            }
-        }
-    }
-    links.sort();
-    links.dedup();
-    links
-}

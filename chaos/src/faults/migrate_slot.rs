@@ -122,7 +122,7 @@ pub(super) async fn chosen(
     if !target.is_live_master() {
         return Err(failed!("{to} is no master"));
     }
-    let mut slots: Vec<u16> = world.locks.iter().map(|lock| slot_of(lock)).collect();
+    let mut slots: Vec<u16> = world.locks.iter().map(slot_of).collect();
     slots.extend(source.slots());
     let mut seen = BTreeSet::new();
     slots.retain(|slot| source.owns(*slot) && seen.insert(*slot));

@@ -39,10 +39,10 @@ pub struct Topology {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_replicas_to_write: u32,
     /// Everything speaks TLS and nothing else, with certificates made for the run.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
     /// Data nodes admit only the user `locklab`, whose password is made for the run and stands in the URL.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acl: bool,
     /// What its servers run in.
     #[serde(default, skip_serializing_if = "ProvisionerKind::is_default")]
@@ -56,11 +56,6 @@ pub struct Topology {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(truth: &bool) -> bool {
-    !*truth
 }
 
 /// A node before it has an address: its place in the topology.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cluster_config::slot_of;
+
 use super::{
     Server,
-    cluster::{Cluster, slot},
+    cluster::Cluster,
     keyspace::Expiry,
     links::Purpose,
     reply::{Command, Reply, words},
@@ -449,7 +451,7 @@ impl Server {
             let gone: Vec<Vec<u8>> = self
                 .keyspace
                 .names()
-                .filter(|name| lost.contains(&slot(name)))
+                .filter(|name| lost.contains(&slot_of(name)))
                 .map(<[u8]>::to_vec)
                 .collect();
             if self.keyspace.expiry == Expiry::Deletes {
@@ -458,7 +460,7 @@ impl Server {
                 self.propagate();
             }
         }
-        self.drop_shard_channels(|name| lost.contains(&slot(name)));
+        self.drop_shard_channels(|name| lost.contains(&slot_of(name)));
     }
 
     pub(super) fn become_replica(&mut self, of: usize) {

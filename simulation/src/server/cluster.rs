@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use cluster_config::slot_of;
+
 use super::{
     ConnectionId, Server,
     command::{Spec, unknown_part},
@@ -16,22 +18,6 @@ use super::{
 
 const SLOTS: u16 = 16_384;
 const NOBODY: u8 = u8::MAX;
-
-/// The slot of a key: of what is between its first braces, if there is anything.
-pub(super) fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let close = rest.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &rest[..close])
-    });
-    let crc = tag.unwrap_or(key).iter().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| match crc & 0x8000 {
-            0 => crc << 1,
-            _ => (crc << 1) ^ 0x1021,
-        })
-    });
-    crc % SLOTS
-}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
@@ -261,8 +247,8 @@ impl Server {
     ) -> Option<Reply> {
         let cluster = self.cluster.as_ref()?;
         let keys = spec.keys(command);
-        let slot = slot(keys.first()?);
-        if keys.iter().any(|key| self::slot(key) != slot) {
+        let slot = slot_of(keys.first()?);
+        if keys.iter().any(|key| slot_of(key) != slot) {
             return Some(Reply::error(
                 "CROSSSLOT Keys in request don't hash to the same slot",
             ));
@@ -341,7 +327,7 @@ impl Server {
             return Reply::Nil;
         };
         let (word, rest) = args.split_first().expect("a word");
-        let slot_of = |text: &[u8]| {
+        let said_slot = |text: &[u8]| {
             number::whole(text)
                 .and_then(|slot| u16::try_from(slot).ok())
                 .filter(|slot| *slot < SLOTS)
@@ -354,17 +340,17 @@ impl Server {
             (b"myid", []) => Reply::text(cluster.myself().id.clone()),
             (b"getkeysinslot", [of, most]) => {
                 let most = number::whole(most).and_then(|most| usize::try_from(most).ok());
-                let (Some(of), Some(most)) = (slot_of(of), most) else {
+                let (Some(of), Some(most)) = (said_slot(of), most) else {
                     return invalid();
                 };
                 let names = self
                     .keyspace
                     .names()
-                    .filter(|name| slot(name) == of)
+                    .filter(|name| slot_of(name) == of)
                     .take(most);
                 Reply::Array(names.map(|name| Reply::Bulk(name.to_vec())).collect())
             }
-            (b"setslot", [of, how, rest @ ..]) => match slot_of(of) {
+            (b"setslot", [of, how, rest @ ..]) => match said_slot(of) {
                 None => Reply::error("ERR Invalid or out of range slot"),
                 Some(of) => self.set_slot(of, how, rest.first()),
             },
@@ -374,7 +360,7 @@ impl Server {
     }
 
     fn set_slot(&mut self, slot: u16, how: &[u8], id: Option<&Vec<u8>>) -> Reply {
-        let has_keys = self.keyspace.names().any(|name| self::slot(name) == slot);
+        let has_keys = self.keyspace.names().any(|name| slot_of(name) == slot);
         let Some(cluster) = &mut self.cluster else {
             return Reply::Nil;
         };
@@ -420,7 +406,7 @@ impl Server {
                 }
             }
             cluster.give(slot, node);
-            let gone = |name: &[u8]| node != me && self::slot(name) == slot;
+            let gone = |name: &[u8]| node != me && slot_of(name) == slot;
             self.drop_shard_channels(gone);
             self.tell_all();
         } else {
