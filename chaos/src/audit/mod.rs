@@ -225,11 +225,24 @@ fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<
         !scenario.audit.inherent.is_empty()
             && word != "clean"
             && verdict.meets(word, result.load_ns) == Some(true)
+            && !outlasts_renewal(scenario, result, verdict)
     };
     let violated = of_state(result, State::Violated);
     violated
         .filter(|(class, verdict)| !is_inherent(&result.expected[*class], verdict))
         .collect()
+}
+
+/// Whether two owners of a renewed lock go on when every fault has been over for one and a half leases: a renewal has come in between, so the
+/// first owner could have been told.
+fn outlasts_renewal(scenario: &Scenario, result: &ScenarioResult, verdict: &Verdict) -> bool {
+    let ends = result
+        .faults
+        .iter()
+        .map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
+    let watchdog_ns = scenario.lock.watchdog.unwrap_or(WATCHDOG).ns();
+    let told_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
+    scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > told_ns)
 }
 
 fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {
@@ -332,6 +345,15 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
         let mut targets = fault.targets.iter();
         fault.fault == "kill" && targets.any(|target| target.starts_with('c'))
     };
+    let outlasts = suspects
+        .iter()
+        .any(|(_, verdict)| outlasts_renewal(scenario, result, verdict));
+    if !scenario.audit.inherent.is_empty() && outlasts {
+        return match is_told {
+            true => "its holder is told too late",
+            false => "its holder is not told",
+        };
+    }
     if of("confirmed").is_some() {
         "the servers confirm two holders at once"
     } else if follows("late-release") {
@@ -397,10 +419,12 @@ pub fn beside(
     let classes = classes.join(", ");
     let again = second.is_none_or(|second| second.verdicts.liveness.state == State::Violated);
     let kept = of_twin.map_err(str::to_owned).and_then(|of_twin| {
+        let twin_suspects = self::suspects(scenario, of_twin);
         for (class, _) in &suspects {
             let verdict = of_twin.verdicts.get(class);
             let state = verdict.map_or(State::Unknown, |verdict| verdict.state);
-            if state != State::Clean {
+            let is_suspect = twin_suspects.iter().any(|(of_twin, _)| of_twin == class);
+            if state == State::Unknown || is_suspect {
                 return Err(format!("came out {class} {} too", state.word()));
             }
         }
@@ -536,7 +560,7 @@ mod tests {
     use crate::builtin;
     use results::over_time::OverTime;
     use results::run::FaultRecovery;
-    use results::verdict::Verdicts;
+    use results::verdict::{Anomaly, Verdicts};
 
     fn scenario(name: &str) -> Scenario {
         let builtin = builtin::find(name).expect("a built-in scenario");
@@ -586,6 +610,38 @@ mod tests {
             load_ns: 60_000_000_000,
             ..ScenarioResult::default()
         }
+    }
+
+    #[test]
+    fn two_owners_of_a_renewed_lock_are_inherent_until_the_next_renewal_could_tell() {
+        let asked = scenario("renewed-key-lost");
+        let outcome = |to_ns: u64| {
+            let mut seen = result(&asked, &["belief", "contract"]);
+            seen.verdicts.belief.anomalies = vec![Anomaly {
+                to_ns,
+                ..Anomaly::default()
+            }];
+            seen.faults = vec![FaultSpan {
+                injected_ns: 2_000_000_000,
+                ..FaultSpan::default()
+            }];
+            let sound = seen.clone();
+            let alone = judged(&asked, &seen);
+            // A sound lock that does the same acquits it.
+            let beside_itself = beside(&asked, &seen, "sound", Ok(&sound), None);
+            assert_ne!(beside_itself.outcome, AuditOutcome::Broken);
+            let kept = result(&asked, &["belief", "contract"]);
+            (
+                beside(&asked, &seen, "sound", Ok(&kept), None).outcome,
+                alone.defect,
+            )
+        };
+        assert_eq!(
+            outcome(6_400_000_000),
+            (AuditOutcome::Inherent, String::new())
+        );
+        let late = "its holder is told too late".to_owned();
+        assert_eq!(outcome(6_600_000_000), (AuditOutcome::Broken, late));
     }
 
     #[test]
