@@ -1,6 +1,7 @@
 //! Refusals by their codes, and which pass by themselves.
 
 use super::NodeError;
+use crate::machine;
 
 /// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while ago.
 pub(crate) const RESTARTED: &str = "RESTARTED";
@@ -53,6 +54,7 @@ pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
         Some(code) => {
             (PASSING.iter()).any(|(passing, of)| code == passing && (*of == Answer || need == Deed))
         }
-        None => true,
+        // A server that may not be asked stays so.
+        None => !error.message.contains(machine::ELSEWHERE),
     }
 }
