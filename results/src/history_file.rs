@@ -34,24 +34,39 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Why a file gave no history.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum HistoryFileError {
     /// The operating system said no.
     #[error("cannot read {}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A line is bad, or there is no whole one. Lines are counted in the text, compressed or not.
     #[error("{}: {source}", path.display())]
-    Form { path: PathBuf, source: HistoryError },
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HistoryError,
+    },
     /// The compressed data are not what was written.
     #[error("{}: the compressed data are damaged: {what}; nothing after {good_bytes} bytes of text can be trusted", path.display())]
     Damaged {
+        /// The file.
         path: PathBuf,
+        /// What the decoder found.
         what: String,
+        /// How much text came before it.
         good_bytes: u64,
     },
     /// The compressed data end so early that not one line is whole.
     #[error("{}: the compressed data are cut off before the first whole line", path.display())]
-    Cut { path: PathBuf },
+    Cut {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// A history and what a reader must know of its file.

@@ -25,19 +25,26 @@ const AHEAD: usize = 256;
 /// Why parts are no one history.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum PartsError {
     /// One of them cannot be read.
     #[error(transparent)]
     File(#[from] HistoryFileError),
     /// Nothing says how its clock stands to that of the others.
     #[error("{} has no line that says how its clock stands to the reference's, and {other}", part.display())]
-    NoClock { part: PathBuf, other: &'static str },
+    NoClock {
+        /// The part.
+        part: PathBuf,
+        /// What there is instead.
+        other: &'static str,
+    },
     /// Two parts speak of one client.
     #[error("client {client} is in both {} and {}", one.display(), other.display())]
     Twice {
+        /// Its name.
         client: String,
+        /// The one.
         one: PathBuf,
+        /// The other.
         other: PathBuf,
     },
 }

@@ -12,15 +12,24 @@ use crate::secrets;
 /// Why an entry was not kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum HistoryWriteError {
     /// The operating system said no; the file was cut back to its last whole line.
     #[error("cannot write {}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly, so nothing
     /// follows.
     #[error("{} ends early: {first}", path.display())]
-    Broken { path: PathBuf, first: String },
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What happened first.
+        first: String,
+    },
 }
 
 /// Appends to one history file. Shared between threads by reference; keeps no line in memory.

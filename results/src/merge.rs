@@ -8,7 +8,6 @@ use crate::run::{PartRan, Run, ScenarioResult};
 /// Why runs cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum MergeError {
     /// None was given.
     #[error("there is no run to merge")]
@@ -16,8 +15,11 @@ pub enum MergeError {
     /// They were not made from the same plan.
     #[error("{other} was not made from the plan of {base}:\n  {}", reasons.join("\n  "))]
     OtherPlan {
+        /// The first run.
         base: String,
+        /// The run that differs.
         other: String,
+        /// What differs, the first few.
         reasons: Vec<String>,
     },
     /// What was asked cannot be meant.

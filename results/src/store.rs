@@ -39,53 +39,83 @@ pub const HISTORY_FILE: &str = "history.jsonl";
 /// Why a run could not be kept or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum StoreError {
     /// The operating system said no.
     #[error("cannot {verb} {}: {source}", path.display())]
     Io {
+        /// What was tried: `read`, `write`, `create`, `list`.
         verb: &'static str,
+        /// On which file or directory.
         path: PathBuf,
+        /// Its answer.
         source: io::Error,
     },
     /// The words name neither a directory nor a run under the store's root.
     #[error("there is no run '{name}'{remedy}; `locklab list runs` shows what there is in {}", root.display())]
     NoSuchRun {
+        /// The words.
         name: String,
+        /// Where runs are looked for.
         root: PathBuf,
+        /// The nearest name as a question; empty without one.
         remedy: String,
     },
     /// There is no run at all, so that none is the latest.
     #[error("there is no run in {} yet", root.display())]
-    Empty { root: PathBuf },
+    Empty {
+        /// Where runs are looked for.
+        root: PathBuf,
+    },
     /// A directory without `run.json`.
     #[error("{} is no run: it holds no {RUN_FILE}", path.display())]
-    NotARun { path: PathBuf },
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The file is no run of this form.
     #[error("{}:{line}:{column}: {}{message}", path.display(), enclosed("field `", field, "`: "))]
     Damaged {
+        /// The file.
         path: PathBuf,
+        /// Line, from 1.
         line: usize,
+        /// Column in bytes, from 1.
         column: usize,
+        /// The field, such as `scenarios[0].seed`; empty at the top level.
         field: String,
+        /// What is wrong.
         message: String,
     },
     /// The records are said to lie elsewhere than in the run.
     #[error("{}: `dir` is {dir:?}, which is no plain name of a directory of the run: it is damaged, or was made to reach other files", path.display())]
-    Outside { path: PathBuf, dir: String },
+    Outside {
+        /// The run's file.
+        path: PathBuf,
+        /// What it says.
+        dir: String,
+    },
     /// A file or a directory of the run leads elsewhere.
     #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", path.display())]
-    Link { path: PathBuf },
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// A later version of this program wrote the file.
     #[error("{} has schema {found}, and this version reads up to {known}: use a newer locklab", path.display())]
     Newer {
+        /// The file.
         path: PathBuf,
+        /// Its version.
         found: u64,
+        /// The newest version that this build reads.
         known: u32,
     },
     /// The directory given for a new run holds one already.
     #[error("{} already holds a run; give another directory", path.display())]
-    Occupied { path: PathBuf },
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
 }
 
 impl StoreError {

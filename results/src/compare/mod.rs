@@ -77,7 +77,6 @@ pub struct VerdictChange {
 /// Why runs cannot be compared.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs)]
 pub enum CompareError {
     /// Fewer than two were given.
     #[error("two runs or more are needed to compare, the first is the base; {0} given")]
@@ -87,10 +86,18 @@ pub enum CompareError {
         "{other} and {base} have nothing in common: no row of the same subject, topology, workload and tasks, and no scenario \
          of the same name, topology and subject"
     )]
-    NothingInCommon { base: String, other: String },
+    NothingInCommon {
+        /// The base.
+        base: String,
+        /// The run.
+        other: String,
+    },
     /// What the runs have in common was asked in another way.
     #[error("{}", refusal(reasons))]
-    OtherQuestion { reasons: Vec<String> },
+    OtherQuestion {
+        /// Setting by setting.
+        reasons: Vec<String>,
+    },
 }
 
 /// The first few reasons, and how to go on all the same.

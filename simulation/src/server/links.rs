@@ -15,12 +15,19 @@ pub struct LinkId(u64);
 
 /// What a process wants of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Order {
     /// A connection to an address; [`Server::dialled`] or [`Server::link_closed`] says what became of it.
-    Dial { link: LinkId, to: Address },
+    Dial {
+        /// How it is called.
+        link: LinkId,
+        /// Where to.
+        to: Address,
+    },
     /// The end of one.
-    HangUp { link: LinkId },
+    HangUp {
+        /// Which.
+        link: LinkId,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
