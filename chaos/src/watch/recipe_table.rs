@@ -17,24 +17,15 @@ pub struct Recipe {
     pub owner: &'static str,
     /// The key says who holds it, so that a release can compare.
     pub has_owner: bool,
+    /// What kind of key it makes: one kind refuses the commands of the other.
+    pub(super) key_form: &'static str,
     /// A script decides, and what it wrote tells a grant from a refusal.
     pub(super) is_by_script: bool,
 }
 
-impl Recipe {
-    /// What kind of key it makes: one kind refuses the commands of the other.
-    pub(super) fn key_form(&self) -> &'static str {
-        match self.name {
-            "hash with owner" => "a hash",
-            "sorted set with times" => "a sorted set",
-            "BLPOP of a token" => "a list",
-            _ => "a string",
-        }
-    }
-}
-
 const fn recipe(
     name: &'static str,
+    key_form: &'static str,
     words: [&'static str; 5],
     has_owner: bool,
     is_by_script: bool,
@@ -48,6 +39,7 @@ const fn recipe(
         release,
         owner,
         has_owner,
+        key_form,
         is_by_script,
     }
 }
@@ -56,6 +48,7 @@ const fn recipe(
 pub const RECIPES: &[Recipe] = &[
     recipe(
         "SET NX",
+        "a string",
         [
             "SET key value NX with PX, EX, PXAT or EXAT",
             "the same on a key that is there",
@@ -68,6 +61,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "SETNX, EXPIRE",
+        "a string",
         [
             "SETNX, or SET NX without an end; then EXPIRE",
             "the same on a key that is there",
@@ -80,6 +74,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "hash with owner",
+        "a hash",
         [
             "a script that writes a field of the owner and an end",
             "the same script without a write",
@@ -92,6 +87,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "SET in a script",
+        "a string",
         [
             "a script that looks and then SETs",
             "the same script without a write",
@@ -104,6 +100,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "WATCH, MULTI",
+        "a string",
         [
             "WATCH, GET, then SET in a transaction",
             "not seen",
@@ -116,6 +113,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "INCR, EXPIRE",
+        "a string",
         [
             "INCR of a key that is not there (names with lock, mutex, lease, semaphore)",
             "INCR of a key that is there",
@@ -128,6 +126,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "sorted set with times",
+        "a sorted set",
         [
             "ZREMRANGEBYSCORE and ZADD in one step",
             "not seen",
@@ -140,6 +139,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "BLPOP of a token",
+        "a list",
         [
             "BLPOP by a connection that pushes to the list later",
             "not seen",
@@ -152,6 +152,7 @@ pub const RECIPES: &[Recipe] = &[
     ),
     recipe(
         "SET",
+        "a string",
         [
             "SET of a key that others take with NX; of a replica's stream SET with an end",
             "not seen",

@@ -406,18 +406,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
                 },
                 AttemptOutcome::ByKey,
             );
-        } else if watcher.holder_is(place, &value) == Some(true) {
-            watcher.renew(
-                place,
-                change(place, Some(&value), is_checked, Some(true)),
-                until_us,
-            );
         } else {
-            watcher.attempt(
-                place,
-                attempt(recipe, &value, until_us),
-                AttemptOutcome::Granted,
-            );
+            let written = attempt(recipe, &value, until_us);
+            renew_or_grant(watcher, place, &value, written, is_checked);
         }
         role.takes = Some(recipe);
         owner = Some(value);
@@ -459,19 +450,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
         watcher.count_command(place, &trace(&member));
-        if watcher.holder_is(place, &member) == Some(true) {
-            watcher.renew(
-                place,
-                change(place, Some(&member), true, Some(true)),
-                until_us,
-            );
-        } else {
-            watcher.attempt(
-                place,
-                attempt(SORTED_SET, &member, until_us),
-                AttemptOutcome::Granted,
-            );
-        }
+        let written = attempt(SORTED_SET, &member, until_us);
+        renew_or_grant(watcher, place, &member, written, true);
         return true;
     } else if let Some(until_us) = until_us {
         let named = find(&["HEXISTS", "HGET"]).map(field);
@@ -513,6 +493,22 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         }
     }
     true
+}
+
+/// Who has the lock and writes it again renews it; anybody else is granted it.
+fn renew_or_grant(
+    watcher: &mut Watcher,
+    place: &LockPlace<'_>,
+    value: &[u8],
+    written: AcquireAttempt,
+    is_checked: bool,
+) {
+    if watcher.holder_is(place, value) == Some(true) {
+        let renewal = change(place, Some(value), is_checked, Some(true));
+        watcher.renew(place, renewal, written.until_us);
+    } else {
+        watcher.attempt(place, written, AttemptOutcome::Granted);
+    }
 }
 
 /// A script that only looked: what it tried is known from the times when it wrote.

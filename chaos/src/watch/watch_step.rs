@@ -103,7 +103,7 @@ impl WatchStep<'_> {
         let pattern = self.patterns.of(lock.pattern);
         pattern.attempts += 1;
         pattern.add_recipe(attempt.recipe, attempt.owner.client);
-        count(&mut lock.forms, attempt.recipe.key_form());
+        count(&mut lock.forms, attempt.recipe.key_form);
         self.look_for_two_recipes(lock);
         match outcome {
             AttemptOutcome::Refused => return self.refused(lock, attempt),
@@ -149,6 +149,9 @@ impl WatchStep<'_> {
 
     /// Two libraries, or two forms of one key, exclude each other by accident only.
     pub(super) fn look_for_two_recipes(&mut self, lock: &mut LockState) {
+        if lock.is_mixed || lock.libraries.len().max(lock.forms.len()) < 2 {
+            return;
+        }
         // A value may look like another library's once.
         let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
             let often = ways.iter().filter(|(_, count)| *count >= 3);
@@ -156,7 +159,7 @@ impl WatchStep<'_> {
         };
         let (libraries, forms) = (often(&lock.libraries), often(&lock.forms));
         let ways = if forms.len() > 1 { forms } else { libraries };
-        if ways.len() > 1 && !lock.is_mixed {
+        if ways.len() > 1 {
             lock.is_mixed = true;
             self.note(lock, 0, format!("taken by {}", ways.join(" and ")));
             self.found(lock, FindingKind::TwoRecipes, Certainty::Sure, 0);
