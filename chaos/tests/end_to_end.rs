@@ -132,7 +132,7 @@ async fn an_open_loop_counts_from_when_a_call_was_due() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_an_open_loop_that_get_nothing_count() {
-    let text = "name = \"gone\"\n[topology]\nkind = \"single\"\n[lock]\nwait = \"200ms\"\n[load]\nrate = \"100/s\"\nhold = \"1ms\"\n\
+    let text = "name = \"gone\"\n[topology]\nkind = \"single\"\n[lock]\nwait = \"500ms\"\n[load]\nrate = \"100/s\"\nhold = \"1ms\"\n\
                 duration = \"3s\"\n[[faults]]\nat = \"1s\"\nfault = \"kill\"\n[expect]\nrecovery = \"< 1.5s\"\n";
     let dir = tempfile::tempdir().expect("a temporary directory");
     let plan = plan(text, 7);
@@ -140,8 +140,7 @@ async fn callers_of_an_open_loop_that_get_nothing_count() {
     let run = run_scenario(&plan, &options).await.expect("a run");
     let open = run.result.open_loop.expect("callers");
     let (before, during) = (open.before.expect("callers"), open.during.expect("callers"));
-    // A busy machine may keep a call of 200 ms from its answer.
-    assert!(before.without_grant * 2 < before.calls, "{before:?}");
+    assert!(before.without_grant <= 1, "{before:?}");
     assert!(
         during.calls > 150 && during.without_grant + 5 >= during.calls,
         "{during:?}"

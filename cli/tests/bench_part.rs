@@ -23,7 +23,8 @@ fn start(dir: &Path, url: &str, part: &str, more: &[&str]) -> Child {
         "--subject",
         "lock-core:plain",
     ]);
-    command.args(["--warmup", "100ms", "--duration", "300ms"]);
+    // Long enough for 30 cycles of a part on a machine that is busy with other tests.
+    command.args(["--warmup", "100ms", "--duration", "1s"]);
     command.args(more);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("locklab starts")
@@ -31,11 +32,6 @@ fn start(dir: &Path, url: &str, part: &str, more: &[&str]) -> Child {
 
 fn end(child: Child) -> Output {
     child.wait_with_output().expect("locklab ends")
-}
-
-/// It measured what it should; on a machine that is busy with other tests it may have been too little for a row.
-fn measured(output: &Output) {
-    assert!([0, 2].contains(&code(output)), "{}", stderr(output));
 }
 
 fn json(output: &Output) -> Value {
@@ -110,7 +106,9 @@ fn parts_of_different_loads_are_refused_whatever_their_flags() {
         let url = servers[server].url();
         let more = ["--rounds", rounds, "--workload", "uncontended"];
         let parts = ["0/2", "1/2"].map(|part| start(dir.path(), &url, part, &more));
-        parts.map(end).iter().for_each(measured);
+        for ended in parts.map(end) {
+            assert_eq!(code(&ended), 0, "{}", stderr(&ended));
+        }
         for (own, kept) in [("p0", name.to_owned()), ("p1", format!("{name}-1"))] {
             std::fs::rename(dir.path().join(own), dir.path().join(kept)).unwrap();
         }
@@ -136,8 +134,9 @@ fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
     support::until("three rounds", || lines() >= 4);
     second.kill().unwrap();
     second.wait().unwrap();
-    // The others go on.
-    [first, third].map(end).iter().for_each(measured);
+    for ended in [first, third].map(end) {
+        assert_eq!(code(&ended), 0, "the others go on: {}", stderr(&ended));
+    }
     let merged = run(
         dir.path(),
         &["merge", "p0", "p1", "p2", "--json", "--out", "all"],
