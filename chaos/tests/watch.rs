@@ -143,6 +143,39 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
 }
 
 #[test]
+fn a_second_holder_that_is_known_late_is_an_overlap_all_the_same() {
+    // The server lost the key of A; only what B does when A's lease is over tells that B was granted the lock.
+    let seen = Traffic::begun()
+        .set(100, 5001, A, 5_000)
+        .set(300, 5002, B, 10_000)
+        .release(6_000, 5002, B, true)
+        .seen();
+    assert_eq!(finding(&seen, "overlap").worst_ms, Some(4_800.0));
+    // Neither of those that come one after the other.
+    let seen = Traffic::begun()
+        .set(100, 5001, A, 5_000)
+        .set(300, 5002, B, 10_000)
+        .set(5_200, 5002, B, 10_000)
+        .release(6_000, 5002, B, true)
+        .seen();
+    assert_eq!(kinds(&seen), []);
+}
+
+#[test]
+fn a_holder_that_gives_back_what_the_server_has_lost_holds_it_no_longer() {
+    let lost = Traffic::begun()
+        .set(100, 5001, A, 10_000)
+        .line(200, 5009, &["FLUSHALL"])
+        .release(250, 5001, A, false)
+        .set(300, 5002, B, 10_000)
+        .release(400, 5002, B, true);
+    assert_eq!(
+        kinds(&lost.seen()),
+        [("lost-by-server".to_owned(), Certainty::Sure)]
+    );
+}
+
+#[test]
 fn a_flush_and_an_eviction_under_a_holder_are_overlaps_too() {
     let flushed = Traffic::begun()
         .set(100, 5001, A, 10_000)

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 
@@ -197,6 +199,155 @@ fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
         );
         assert_eq!(code, 1, "{subject}");
     }
+}
+
+/// The master's last grants reach no replica before it dies: the promoted server grants them again.
+const FAILOVER: &str = r#"
+name = "lost"
+about = "A master dies before its last write reached a replica."
+[topology]
+kind = "KIND"
+[lock]
+subject = "lock-core:reentrant"
+lease = "30s"
+wait = "8s"
+durability = "none"
+[load]
+clients = 3
+tasks = 4
+locks = 6
+hold = "6s"
+duration = "13s"
+[[faults]]
+at = "0s"
+fault = "delay"
+on = "master -> replicas"
+with = { latency = "30s" }
+[[faults]]
+at = "6500ms"
+fault = "kill"
+on = "master"
+"#;
+
+/// Watches the servers of a scenario while it runs: its result, and what the watch says.
+fn watched_scenario(text: &str) -> (Value, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("watched.toml"), text).unwrap();
+    let mut command = locklab(dir.path());
+    command.args(["chaos", "watched.toml", "--out", "run", "--json"]);
+    let chaos = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    until("its load runs", || {
+        let history = std::fs::metadata(dir.path().join("run/history.jsonl"));
+        history.is_ok_and(|history| history.len() > 0)
+    });
+    let running = json(&run(dir.path(), &["ps", "--json"]));
+    let mut running = running["running"].as_array().expect("servers").iter();
+    let ours = running.find(|one| one["owner"]["pid"] == chaos.id());
+    let url = ours.expect("its servers")["url"].as_str().unwrap();
+    let args = ["watch", url, "--max-cost", "64", "--json"];
+    let mut command = locklab(dir.path());
+    command.args(args).stdout(Stdio::piped());
+    let watch = command.spawn().expect("it runs");
+    let recorded = chaos.wait_with_output().expect("it ends");
+    (json(&recorded)["scenarios"][0].clone(), json(&end(watch)))
+}
+
+#[test]
+fn a_failover_that_loses_grants_is_an_overlap() {
+    std::thread::scope(|scope| {
+        for kind in ["sentinel", "cluster"] {
+            scope.spawn(move || {
+                let (recorded, seen) = watched_scenario(&FAILOVER.replace("KIND", kind));
+                let proven = &recorded["verdicts"]["contract"]["anomalies"];
+                let proven = proven.as_array().map_or(0, Vec::len) as u64;
+                assert!(proven > 0, "{kind}: {recorded}");
+                let findings = seen["findings"].as_array().expect("findings");
+                let mut overlaps = findings.iter().filter(|one| one["kind"] == "overlap");
+                let overlap = overlaps.next().unwrap_or_else(|| panic!("{kind}: {seen}"));
+                assert_eq!(overlap["certainty"], "violated");
+                assert!(
+                    overlap["count"].as_u64() >= Some(proven),
+                    "{kind}: {recorded} {seen}"
+                );
+            });
+        }
+    });
+}
+
+const RELEASE: &str =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+
+fn take(server: &Server, number: u32) {
+    let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
+    let taken = server.cli(&["SET", "lock:orders", &value, "NX", "PX", "60000"]);
+    assert_eq!(taken.trim(), "OK");
+}
+
+fn give_back(server: &Server, number: u32) {
+    let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
+    let given = server.cli(&["EVAL", RELEASE, "1", "lock:orders", &value]);
+    assert_eq!(given.trim(), "1");
+}
+
+#[test]
+fn what_happened_while_nobody_listened_is_held_against_nobody() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let child = begin(dir.path(), &server, &["--out", "watch"]);
+    take(&server, 1);
+    give_back(&server, 1);
+    take(&server, 2);
+    // One step: nobody listens to the release.
+    let mut connection = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    connection
+        .write_all(b"CLIENT KILL TYPE normal SKIPME yes\r\nDEL lock:orders\r\nQUIT\r\n")
+        .unwrap();
+    let mut answers = String::new();
+    connection.read_to_string(&mut answers).unwrap();
+    until("it is listened to again", || {
+        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
+    });
+    for number in 3..6 {
+        take(&server, number);
+        give_back(&server, number);
+    }
+    let seen = end(child);
+    let (seen, code) = (json(&seen), code(&seen));
+    assert_eq!(
+        (sum(&seen, "grants"), sum(&seen, "released")),
+        (5, 4),
+        "{seen}"
+    );
+    assert_eq!(
+        kinds(&seen, &["sure", "violated"]),
+        Vec::<String>::new(),
+        "{seen}"
+    );
+    assert_eq!(code, 0);
+    let checked = run(
+        dir.path(),
+        &["check", "watch/history.jsonl", "--no-floors", "--json"],
+    );
+    assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "clean");
+}
+
+#[test]
+fn a_server_that_is_started_anew_without_its_keys_has_lost_what_was_held() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let child = begin(dir.path(), &server, &[]);
+    take(&server, 1);
+    give_back(&server, 1);
+    take(&server, 2);
+    let port = server.port;
+    drop(server);
+    let server = Server::start_at(port, &[]);
+    until("it is listened to again", || {
+        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
+    });
+    // Neither comes back: that the key was lost is known from the server alone.
+    take(&server, 3);
+    let seen = json(&end(child));
+    assert_eq!(kinds(&seen, &["violated"]), ["overlap"], "{seen}");
+    assert_eq!(kinds(&seen, &["sure"]), ["lost-by-server"], "{seen}");
 }
 
 #[test]

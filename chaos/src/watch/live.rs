@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cluster_config::{External, MonitorLine, MonitorStream, Role, TopologyKind};
+use cluster_config::{External, Role};
 use redis::Value;
 use results::watch::WatchCost;
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
+use super::listeners::{Listeners, ServerInfo};
 use super::lock_state::WatchOptions;
 use super::watcher::{WatchedTraffic, Watcher};
 use crate::run::RunError;
@@ -22,10 +23,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const DEAR_LOOKS: u32 = 3;
 /// Fewer commands than this say nothing of what one costs.
 const COMMANDS_MIN: u64 = 200;
-/// Lines of one piece that goes from a connection to the watcher.
-const PIECE: usize = 64 << 10;
-/// A listener that is to end goes on until nothing has come for so long, and for [`LOOK`] at most.
-const SILENCE: Duration = Duration::from_millis(20);
 
 const OFFER: &str = "watch a replica with --light, look once with --once, or give --file what `redis-cli monitor` prints elsewhere";
 
@@ -42,40 +39,10 @@ pub struct LiveWatch {
     pub cancel: watch::Receiver<bool>,
 }
 
-/// Lines of one server, or the end of its connection.
-struct Piece {
-    source: usize,
-    lines: Option<Vec<u8>>,
-}
-
-/// A server that is listened to.
-struct Source {
-    address: SocketAddr,
-    listens: bool,
-    usage: Option<Usage>,
-}
-
-/// Processor time in seconds and commands, by INFO.
-type Usage = (f64, u64);
-
-async fn usage(servers: &External, address: SocketAddr) -> Option<Usage> {
-    let info = servers.ask_server(address, &["INFO", "everything"]).await;
-    let Ok(Value::BulkString(info)) = info else {
-        return None;
-    };
-    let info = String::from_utf8_lossy(&info);
-    let field = |name: &str| -> Option<f64> {
-        let mut values = info.lines().filter_map(|line| line.strip_prefix(name));
-        values.next()?.strip_prefix(':')?.trim().parse().ok()
-    };
-    let cpu_s = field("used_cpu_user")? + field("used_cpu_sys")?;
-    Some((cpu_s, field("total_commands_processed")? as u64))
-}
-
 /// Cost per command between two looks, in microseconds, and commands.
-fn cost_per_command(before: Usage, after: Usage) -> (Option<f64>, u64) {
-    let commands = after.1.saturating_sub(before.1);
-    let us = (after.0 - before.0) * 1e6 / commands.max(1) as f64;
+fn cost_per_command(before: &ServerInfo, after: &ServerInfo) -> (Option<f64>, u64) {
+    let commands = after.commands.saturating_sub(before.commands);
+    let us = (after.cpu_s - before.cpu_s) * 1e6 / commands.max(1) as f64;
     ((commands >= COMMANDS_MIN).then_some(us), commands)
 }
 
@@ -120,132 +87,6 @@ async fn replicas(servers: &External) -> Vec<SocketAddr> {
     of_masters.into_values().collect()
 }
 
-/// The connections that are listened to, and what came of them so far.
-struct Listeners {
-    watcher: Watcher,
-    sources: Vec<Source>,
-    send: mpsc::Sender<Piece>,
-    pieces: mpsc::Receiver<Piece>,
-    stop: watch::Sender<()>,
-    /// The servers as lines of MONITOR call them. A replica's lines by its master are writes that the master's own stream has shown.
-    masters: Vec<String>,
-}
-
-impl Listeners {
-    fn new(watcher: Watcher) -> Self {
-        let (send, pieces) = mpsc::channel(256);
-        Self {
-            watcher,
-            sources: Vec::new(),
-            send,
-            pieces,
-            stop: watch::Sender::default(),
-            masters: Vec::new(),
-        }
-    }
-
-    fn listens_to(&self, address: SocketAddr) -> bool {
-        let mut sources = self.sources.iter();
-        sources.any(|source| source.address == address && source.listens)
-    }
-
-    /// Listens to a server from now on.
-    async fn listen(&mut self, servers: &External, address: SocketAddr) -> Result<(), String> {
-        let stream = servers.monitor(address).await?;
-        let known = self.sources.iter().position(|one| one.address == address);
-        let place = known.unwrap_or(self.sources.len());
-        if servers.topology().kind == TopologyKind::Masters {
-            self.watcher.set_group(place, place);
-        }
-        let source = Source {
-            address,
-            listens: true,
-            usage: None,
-        };
-        match known {
-            Some(known) => self.sources[known] = source,
-            None => self.sources.push(source),
-        }
-        tokio::spawn(pass_on(
-            stream,
-            place,
-            self.send.clone(),
-            self.stop.subscribe(),
-        ));
-        Ok(())
-    }
-
-    /// Takes what came from a server; gives its address where the connection has ended.
-    fn take(&mut self, piece: Piece) -> Option<SocketAddr> {
-        let source = &mut self.sources[piece.source];
-        let Some(lines) = piece.lines else {
-            source.listens = false;
-            return Some(source.address);
-        };
-        let lines = lines.split(|byte| *byte == b'\n');
-        for line in lines.filter_map(MonitorLine::parse) {
-            let is_of = |master: &String| master.as_bytes() == line.client;
-            if !self.masters.iter().any(is_of) {
-                self.watcher.line(piece.source, &line);
-            }
-        }
-        None
-    }
-
-    /// Ends all connections; what came until then is taken.
-    async fn stop(&mut self) {
-        self.stop.send_replace(());
-        let end = Instant::now() + 2 * LOOK;
-        while self.sources.iter().any(|source| source.listens)
-            && let Ok(Some(piece)) = timeout_at(end, self.pieces.recv()).await
-        {
-            self.take(piece);
-        }
-    }
-}
-
-/// Passes lines on until the connection ends, nobody takes them any more, or it is to stop: then what the server has sent by that time too.
-async fn pass_on(
-    mut stream: MonitorStream,
-    source: usize,
-    send: mpsc::Sender<Piece>,
-    mut stop: watch::Receiver<()>,
-) {
-    let (mut line, mut lines) = (Vec::new(), Vec::with_capacity(PIECE));
-    let mut stops_at: Option<Instant> = None;
-    loop {
-        let more = match stops_at {
-            None => tokio::select! {
-                more = stream.next(&mut line) => more.unwrap_or(false),
-                _ = stop.changed() => {
-                    stops_at = Some(Instant::now() + LOOK);
-                    true
-                }
-            },
-            Some(end) => {
-                let more = timeout(SILENCE, stream.next(&mut line)).await;
-                Instant::now() < end && matches!(more, Ok(Ok(true)))
-            }
-        };
-        lines.extend_from_slice(&line);
-        line.clear();
-        if !more || !stream.has_more() || lines.len() >= PIECE {
-            let lines = Some(std::mem::take(&mut lines));
-            if send.send(Piece { source, lines }).await.is_err() {
-                return;
-            }
-        }
-        if !more {
-            let end = Piece {
-                source,
-                lines: None,
-            };
-            let _ = send.send(end).await;
-            return;
-        }
-    }
-}
-
 /// A watch that goes on.
 struct RunningWatch<'a> {
     options: &'a LiveWatch,
@@ -267,14 +108,17 @@ impl RunningWatch<'_> {
     async fn listen_until(&mut self, end: Instant) {
         let mut look = Instant::now() + LOOK;
         while !self.is_over(end) {
-            let piece = tokio::select! {
-                piece = timeout_at(look.min(end), self.listeners.pieces.recv()) => piece,
+            let changed = tokio::select! {
+                changed = self.listeners.next(look.min(end)) => changed,
                 () = cancelled(&self.options.cancel) => return,
             };
-            if let Ok(Some(piece)) = piece
-                && let Some(address) = self.listeners.take(piece)
-            {
-                (self.note)(&format!("{address} has closed the connection"));
+            if let Some(place) = changed {
+                let source = &self.listeners.sources[place];
+                let how = match source.listens {
+                    true => "is watched again",
+                    false => "has closed the connection",
+                };
+                (self.note)(&format!("{} {how}", source.address));
             }
             if Instant::now() >= look {
                 self.follow().await;
@@ -293,7 +137,7 @@ impl RunningWatch<'_> {
         let addresses: Vec<SocketAddr> = addresses.collect();
         self.listeners.masters = addresses.iter().map(ToString::to_string).collect();
         for address in addresses {
-            if !self.listeners.listens_to(address)
+            if !self.listeners.follows(address)
                 && self.listeners.listen(&self.servers, address).await.is_ok()
             {
                 (self.note)(&format!("{address} is watched from now on"));
@@ -304,20 +148,21 @@ impl RunningWatch<'_> {
     /// Ends the watch where it takes too much of a server, of its processor or of its memory.
     async fn measure_cost(&mut self) {
         let (mut cores, mut waiting) = (0.0_f64, 0);
-        for source in &mut self.listeners.sources {
-            let now = usage(&self.servers, source.address).await;
-            if let (Some(last), Some(now)) = (source.usage, now) {
-                let (us, commands) = cost_per_command(last, now);
+        let sources = self.listeners.sources.iter_mut();
+        for source in sources.filter(|source| source.listens) {
+            let Some(now) = ServerInfo::of(&self.servers, source.address).await else {
+                continue;
+            };
+            if let Some(last) = &source.info {
+                let (us, commands) = cost_per_command(last, &now);
                 self.cost.cpu_us_per_command = greater(self.cost.cpu_us_per_command, us);
                 if let (Some(us), Some(before)) = (us, self.cost.cpu_us_per_command_before) {
                     let added = (us - before) * commands as f64 / 1e6;
                     cores = cores.max(added / LOOK.as_secs_f64());
                 }
             }
-            source.usage = now;
-            if source.listens {
-                waiting = waiting.max(waits_at(&self.servers, source.address).await);
-            }
+            source.looked(now);
+            waiting = waiting.max(waits_at(&self.servers, source.address).await);
         }
         self.cost.cores = self.cost.cores.max(cores);
         let max_cost = self.options.max_cost;
@@ -377,7 +222,7 @@ async fn cost_before(
 ) -> Option<f64> {
     let mut before = Vec::new();
     for address in watched {
-        before.push(usage(servers, *address).await);
+        before.push(ServerInfo::of(servers, *address).await);
     }
     tokio::select! {
         () = sleep(LOOK) => {}
@@ -385,8 +230,8 @@ async fn cost_before(
     }
     let mut us = None;
     for (address, before) in watched.iter().zip(before) {
-        if let (Some(before), Some(after)) = (before, usage(servers, *address).await) {
-            us = greater(us, cost_per_command(before, after).0);
+        if let (Some(before), Some(after)) = (before, ServerInfo::of(servers, *address).await) {
+            us = greater(us, cost_per_command(&before, &after).0);
         }
     }
     us
@@ -433,7 +278,7 @@ pub async fn watch_live(
         cpu_us_per_command_before: cost_before(&servers, &watched, &options.cancel).await,
         ..WatchCost::default()
     };
-    let mut listeners = Listeners::new(Watcher::new(watching));
+    let mut listeners = Listeners::new(Watcher::new(watching), servers.topology().kind);
     let all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
     if all.len() > 1 {
         let doubt = clock_doubt_us(&servers, &all).await;
@@ -479,26 +324,4 @@ pub async fn watch_live(
     seen.report.source = if light { "light" } else { "monitor" }.to_owned();
     seen.report.cost = Some(running.cost);
     Ok(seen)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_waits_at_the_end_of_a_watch_is_taken() {
-        let mut listeners = Listeners::new(Watcher::new(WatchOptions::default()));
-        listeners.sources.push(Source {
-            address: SocketAddr::from(([127, 0, 0, 1], 1)),
-            listens: true,
-            usage: None,
-        });
-        let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
-        for lines in [Some(line.to_vec()), Some(line.to_vec()), None] {
-            let piece = Piece { source: 0, lines };
-            listeners.send.send(piece).await.unwrap();
-        }
-        listeners.stop().await;
-        assert_eq!(listeners.watcher.commands(), 2);
-    }
 }

@@ -83,6 +83,8 @@ pub(super) struct ServerHold {
     pub(super) renewals: u32,
     /// It began before the watch.
     pub(super) is_adopted: bool,
+    /// It ended with its lease.
+    pub(super) is_lapsed: bool,
 }
 
 /// Somebody who was refused.

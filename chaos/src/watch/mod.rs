@@ -10,14 +10,17 @@
 //! | `units.rs` | puts scripts and transactions together with their inner commands |
 //! | `recipe_table.rs`, `recipes.rs` | the recipes of locks, and what a unit does to one |
 //! | `watcher.rs` | follows the locks of servers, each of which is a `lock_state.rs` |
-//! | `watch_step.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
+//! | `watch_step.rs`, `hold_change.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
-//! | `live.rs`, `held_now.rs` | listens to servers while they work; looks once at what their keys hold |
+//! | `live.rs`, `listeners.rs` | watches servers while they work, and what that costs; listens to each of them |
+//! | `held_now.rs` | looks once at what the keys of servers hold |
 //! | `finding_kinds.rs` | the kinds of findings, why each matters and what helps |
 
 mod finding_kinds;
 mod held_now;
+mod hold_change;
+mod listeners;
 mod live;
 mod lock_state;
 mod patterns;

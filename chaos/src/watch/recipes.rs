@@ -131,7 +131,7 @@ fn change(
 fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, follows_read: bool) {
     if command.is("FLUSHALL") || command.is("FLUSHDB") {
         let database = command.is("FLUSHDB").then_some(place.database);
-        return watcher.flush(place.group, database, place.time_us);
+        return watcher.lose(place.group, database, place.time_us, "it was flushed away");
     }
     let Some(key) = command.arg(1) else {
         return;

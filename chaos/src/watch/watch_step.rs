@@ -1,4 +1,4 @@
-//! Decides who has a lock, and when that changed: one thing that happens to it at a time.
+//! Decides who has a lock: attempts, grants and ends of leases, one at a time.
 
 use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Line};
@@ -6,11 +6,11 @@ use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, LockOwner, LockState, REMEMBERED_MAX,
-    RefusedWaiter, SeenFinding, ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, LockOwner, LockState, REMEMBERED_MAX, RefusedWaiter,
+    SeenFinding, ServerHold, WatchOptions, count,
 };
 use super::patterns::Patterns;
-use super::recipe_table::{RECIPES, Recipe};
+use super::recipe_table::Recipe;
 use super::units::ClientNames;
 
 /// A server ends a lease at a whole millisecond, and stamps a line when its command is over: an attempt this close to the end of a lease may have
@@ -77,7 +77,8 @@ impl WatchStep<'_> {
         }
     }
 
-    pub(super) fn lapse(&mut self, lock: &mut LockState, hold: ServerHold) {
+    pub(super) fn lapse(&mut self, lock: &mut LockState, mut hold: ServerHold) {
+        hold.is_lapsed = true;
         let until_us = hold.until_us.unwrap_or(self.time_us);
         lock.free_from_us = lock.free_from_us.max(until_us + self.doubt_us());
         self.note_of(
@@ -354,6 +355,7 @@ impl WatchStep<'_> {
             depth: 1,
             renewals: 0,
             is_adopted: false,
+            is_lapsed: false,
         };
         let asked = Call::Acquire(Acquire {
             client: self.clients.name(attempt.owner.client).to_owned(),
@@ -387,6 +389,9 @@ impl WatchStep<'_> {
             );
         }
         lock.holds.push(hold);
+        if lock.broken_promise.is_none() {
+            lock.broken_promise = self.promised_until_later(lock, &attempt);
+        }
         if let Some((before, how)) = lock.broken_promise
             && !lock.is_shared
             && !before.attempt.owner.is(&attempt.owner)
@@ -413,6 +418,23 @@ impl WatchStep<'_> {
                 }
             }
         }
+    }
+
+    /// What is found out late: a hold whose lease has ended by now, and had not when somebody else was granted the lock.
+    fn promised_until_later(
+        &self,
+        lock: &LockState,
+        granted: &AcquireAttempt,
+    ) -> Option<(ServerHold, &'static str)> {
+        let ends_later = |hold: &&ServerHold| {
+            let is_before =
+                hold.is_lapsed && !hold.is_adopted && !hold.attempt.owner.is(&granted.owner);
+            is_before
+                && hold.attempt.time_us < granted.time_us
+                && !hold.may_be_over(granted.time_us + self.doubt_us())
+        };
+        let hold = lock.lapsed.iter().rev().find(ends_later)?;
+        Some((*hold, "the server had lost it"))
     }
 
     /// A hold is over before the end that the server had promised.
@@ -483,354 +505,18 @@ impl WatchStep<'_> {
             depth: 1,
             renewals: 0,
             is_adopted: true,
+            is_lapsed: false,
         });
         lock.holds.len() - 1
     }
 
-    /// A renewal or release that found nothing of its owner's.
-    pub(super) fn came_too_late(
-        &mut self,
-        lock: &mut LockState,
-        owner: &LockOwner,
-        what: &str,
-        client: u32,
-    ) {
-        if let Some(place) = lock.hold_of(owner) {
-            let hold = lock.holds.remove(place);
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}: it is not there", self.owner(owner)),
-            );
-            match hold.is_adopted {
-                true => self.lapse(lock, hold),
-                false => self.end_unseen(lock, hold, self.time_us, "the server had lost it"),
-            }
-            return;
-        }
-        if let Some((before, _)) = &lock.broken_promise
-            && before.attempt.owner.is(owner)
-        {
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}, who thinks to have it", self.owner(owner)),
-            );
-            return;
-        }
-        let Some(place) = lock
-            .lapsed
-            .iter()
-            .rposition(|hold| hold.attempt.owner.is(owner))
-        else {
-            return;
-        };
-        let hold = lock.lapsed[place];
-        let end_us = hold.until_us.unwrap_or(self.time_us);
-        let others = lock.holds.iter().chain(&lock.lapsed);
-        let granted_since = others
-            .filter(|other| other.attempt.time_us >= end_us && !other.attempt.owner.is(owner))
-            .count();
-        if granted_since > 0 {
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}, whose lease has ended", self.owner(owner)),
-            );
-            let late_us = self.time_us.saturating_sub(end_us);
-            self.found(
-                lock,
-                FindingKind::OutlivedItsLease,
-                Certainty::Likely,
-                late_us,
-            );
-            lock.lapsed.remove(place);
-        }
-    }
-
-    pub(super) fn renew(
-        &mut self,
-        lock: &mut LockState,
-        change: &HoldChange,
-        until_us: Option<u64>,
-    ) {
-        if let Some(owner) = &change.owner {
-            if change.was_done == Some(false) {
-                return self.came_too_late(lock, owner, "renewal", change.client);
-            }
-            let place = self.prove(lock, owner);
-            let place = place.or_else(|| {
-                (!lock.is_known || lock.holds.is_empty() && change.is_checked)
-                    .then(|| self.adopt(lock, *owner, until_us, &RECIPES[0]))
-            });
-            return match place {
-                Some(place) => self.renewed(lock, place, until_us),
-                // A script that names its own value and renews somebody else's.
-                None if !lock.holds.is_empty() && !change.is_checked => {
-                    self.extended_by_another(lock, change, until_us)
-                }
-                None => {}
-            };
-        }
-        let by_client = |lock: &LockState| {
-            lock.holds
-                .iter()
-                .position(|hold| hold.attempt.owner.client == change.client)
-        };
-        if lock.holds.is_empty() && !lock.candidates.is_empty() {
-            let place = lock
-                .candidates
-                .iter()
-                .rposition(|one| one.owner.client == change.client);
-            if let Some(place) = place.filter(|_| lock.is_known || until_us.is_some()) {
-                // A lease for the taker's own key: it would not be sent by one that was refused.
-                self.decide(lock, place);
-                lock.is_known = true;
-            }
-        }
-        let Some(hold) = lock.holds.first() else {
-            return;
-        };
-        let (place, is_foreign) = match by_client(lock) {
-            Some(place) => (place, false),
-            None => {
-                let late = lock
-                    .lapsed
-                    .iter()
-                    .any(|hold| hold.attempt.owner.client == change.client);
-                let waits = lock
-                    .waiters
-                    .iter()
-                    .any(|one| one.owner.client == change.client);
-                (
-                    0,
-                    (late || waits)
-                        && self.patterns.of(lock.pattern).is_stable()
-                        && hold.attempt.owner.client != 0,
-                )
-            }
-        };
-        match is_foreign {
-            true => self.extended_by_another(lock, change, until_us),
-            false => self.renewed(lock, place, until_us),
-        }
-    }
-
-    pub(super) fn extended_by_another(
-        &mut self,
-        lock: &mut LockState,
-        change: &HoldChange,
-        until_us: Option<u64>,
-    ) {
-        lock.holds[0].until_us = until_us;
-        self.note(lock, change.client, "renews the lock of another".to_owned());
-        self.found(lock, FindingKind::ExtendedByAnother, Certainty::Sure, 0);
-    }
-
-    pub(super) fn renewed(&mut self, lock: &mut LockState, place: usize, until_us: Option<u64>) {
-        let hold = &mut lock.holds[place];
-        let sets_first_end =
-            hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
-        hold.until_us = until_us;
-        let (hold, owner) = (*hold, self.owner(&hold.attempt.owner));
-        let lease_ms = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us) / 1000);
-        self.note(
-            lock,
-            hold.attempt.owner.client,
-            format!("renewal by {owner} for {lease_ms} ms"),
-        );
-        if sets_first_end && until_us.is_some() && !hold.is_adopted {
-            let gap_us = self.time_us - hold.attempt.time_us;
-            lock.holds[place].attempt.until_us = until_us;
-            self.patterns
-                .of(lock.pattern)
-                .lease(until_us.map(|end| end.saturating_sub(self.time_us)));
-            if !self.options.effects_only {
-                self.found(lock, FindingKind::ExpirySetLater, Certainty::Sure, gap_us);
-            }
-            return;
-        }
-        lock.holds[place].renewals += 1;
-        self.patterns.of(lock.pattern).renewals += 1;
-        if hold.number > 0 && !lock.is_shared {
-            let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
-            let call = Call::Extend {
-                grant: grant_name(hold.number),
-                lease_ms,
-                by: None,
-            };
-            self.record_done(id, call);
-        }
-    }
-
-    pub(super) fn release(&mut self, lock: &mut LockState, change: &HoldChange) {
-        if let Some(owner) = &change.owner {
-            if change.was_done == Some(false) {
-                return self.came_too_late(lock, owner, "release", change.client);
-            }
-            let place = self.prove(lock, owner);
-            return match place {
-                Some(place) if change.one_level && lock.holds[place].depth > 1 => {
-                    lock.holds[place].depth -= 1
-                }
-                Some(place) => self.released(lock, place, change),
-                None => {
-                    if !lock.is_known {
-                        for one in std::mem::take(&mut lock.candidates) {
-                            self.refused(lock, one);
-                        }
-                        lock.is_known = true;
-                        lock.free_from_us = self.time_us;
-                    } else if !change.is_checked && !lock.holds.is_empty() {
-                        self.released_by_another(lock, change, Some(owner));
-                    }
-                }
-            };
-        }
-        if lock.holds.is_empty() {
-            let place = lock
-                .candidates
-                .iter()
-                .rposition(|one| one.owner.client == change.client && change.client != 0);
-            match place {
-                Some(place) => {
-                    lock.is_known = true;
-                    self.decide(lock, place);
-                }
-                None => {
-                    // A script that deletes has found a value, and it is none of theirs.
-                    for one in std::mem::take(&mut lock.candidates) {
-                        match change.is_checked {
-                            true => self.refused(lock, one),
-                            false => self.patterns.of(lock.pattern).undecided += 1,
-                        }
-                    }
-                    lock.is_known = true;
-                    lock.free_from_us = lock.free_from_us.min(self.time_us);
-                    return;
-                }
-            }
-        }
-        let Some(hold) = lock.holds.first().copied() else {
-            return;
-        };
-        // A replica gets a DEL for a key whose lease is over.
-        let doubt_us = self.doubt_us();
-        if self.options.effects_only {
-            let is_over = hold.may_be_over(self.time_us + doubt_us);
-            match is_over {
-                true => {
-                    lock.holds.remove(0);
-                    self.lapse(lock, hold);
-                    lock.free_from_us = self.time_us;
-                }
-                false => self.released(lock, 0, change),
-            }
-            return;
-        }
-        let same_client = hold.attempt.owner.client == change.client && change.client != 0;
-        let pattern = self.patterns.of(lock.pattern);
-        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
-        let late = lock
-            .lapsed
-            .iter()
-            .rposition(|one| one.attempt.owner.client == change.client);
-        let late = late.filter(|_| !same_client && !change.is_checked);
-        let is_foreign = !same_client
-            && !change.is_checked
-            && (compares || late.is_some() && pattern.is_stable());
-        match late {
-            _ if is_foreign => self.released_by_another(lock, change, None),
-            // The release of a hold that has ended, or the holder's by a connection of a pool: both may come with a release yet.
-            Some(place) => {
-                lock.lapsed.remove(place);
-                self.released(lock, 0, change);
-                lock.remember_lapsed(hold);
-                lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
-            }
-            None => {
-                let asked = lock.waiters.iter().map(|one| one.owner.client);
-                let candidates = lock.candidates.iter().map(|one| one.owner.client);
-                let had_asked = asked.chain(candidates).any(|one| one == change.client);
-                pattern.count_release_client(same_client, had_asked);
-                self.released(lock, 0, change);
-            }
-        }
-    }
-
-    pub(super) fn released_by_another(
-        &mut self,
-        lock: &mut LockState,
-        change: &HoldChange,
-        by: Option<&LockOwner>,
-    ) {
-        let hold = lock.holds.remove(0);
-        let by = by.map_or(String::new(), |owner| format!(" by {}", self.owner(owner)));
-        let words = format!(
-            "deletes it{by} while {} holds it",
-            self.owner(&hold.attempt.owner)
-        );
-        self.note(lock, change.client, words);
-        lock.free_from_us = self.time_us;
-        if !hold.is_adopted {
-            self.patterns
-                .of(lock.pattern)
-                .held(self.time_us - hold.attempt.time_us, None);
-        }
-        let late = lock
-            .lapsed
-            .iter()
-            .rposition(|one| one.attempt.owner.client == change.client);
-        if let Some(place) = late {
-            lock.lapsed.remove(place);
-        }
-        // Its own release comes yet, and is none by a connection of a pool.
-        lock.remember_lapsed(hold);
-        self.break_promise(
-            lock,
-            hold,
-            FindingKind::ReleasedByAnother,
-            "another deleted its key",
-        );
-    }
-
-    pub(super) fn released(&mut self, lock: &mut LockState, place: usize, change: &HoldChange) {
-        let hold = lock.holds.remove(place);
-        self.note(
-            lock,
-            change.client,
-            format!("release by {}", self.owner(&hold.attempt.owner)),
-        );
-        lock.free_from_us = self.time_us;
-        lock.is_known = true;
-        let lease_us = hold
-            .attempt
-            .until_us
-            .map(|until_us| until_us.saturating_sub(hold.attempt.time_us));
-        let pattern = self.patterns.of(lock.pattern);
-        match change.is_checked {
-            true => pattern.checked_releases += 1,
-            false => pattern.plain_releases += 1,
-        }
-        if !hold.is_adopted {
-            pattern.released += 1;
-            let lease_us = lease_us.filter(|_| hold.renewals == 0);
-            pattern.held(self.time_us.saturating_sub(hold.attempt.time_us), lease_us);
-            if !lock.is_shared {
+    /// What happens to it is not seen for a while: a holder may give it back. The history has that as done, so that it accuses nobody.
+    pub(super) fn lose_sight(&mut self, lock: &mut LockState) {
+        for hold in std::mem::take(&mut lock.holds) {
+            if hold.number > 0 && !lock.is_shared {
                 let grant = grant_name(hold.number);
                 self.record_done(hold.number * 4 + 2, Call::Release { grant });
             }
-        }
-        if !change.is_checked && !self.options.effects_only && hold.attempt.recipe.has_owner {
-            self.found(
-                lock,
-                FindingKind::ReleaseWithoutOwnerCheck,
-                Certainty::Sure,
-                0,
-            );
-        }
-        if hold.attempt.until_us.is_none() && hold.until_us.is_none() && !hold.is_adopted {
-            self.found(lock, FindingKind::NoExpiry, Certainty::Sure, 0);
         }
     }
 

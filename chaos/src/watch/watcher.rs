@@ -138,12 +138,27 @@ impl Watcher {
         self.finish_units();
         self.assembler.forget(source);
         let group = self.groups.get(source).copied().unwrap_or(0);
+        self.with_each(
+            |of, _| of == group,
+            self.last_us,
+            |step, lock| {
+                step.lose_sight(lock);
+            },
+        );
         self.watched_from_us.remove(&group);
         for ((of, _), locks) in &mut self.locks {
             if *of == group {
                 locks.clear();
             }
         }
+    }
+
+    /// A server that is the only one of its group was started anew without its keys.
+    pub fn lost(&mut self, source: usize) {
+        self.finish_units();
+        let group = self.groups.get(source).copied().unwrap_or(0);
+        let how = "its server was started without its keys";
+        self.lose(group, None, self.last_us, how);
     }
 
     fn finish_units(&mut self) {
@@ -332,15 +347,21 @@ impl Watcher {
     }
 
     /// All keys of a database, or of all, are gone.
-    pub(super) fn flush(&mut self, group: usize, database: Option<u32>, time_us: u64) {
-        let is_flushed =
+    pub(super) fn lose(
+        &mut self,
+        group: usize,
+        database: Option<u32>,
+        time_us: u64,
+        how: &'static str,
+    ) {
+        let is_lost =
             |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);
-        self.with_each(is_flushed, time_us, |step, lock| {
+        self.with_each(is_lost, time_us, |step, lock| {
             lock.candidates.clear();
             for hold in std::mem::take(&mut lock.holds) {
                 let owner = step.owner(&hold.attempt.owner);
-                step.note(lock, 0, format!("FLUSH while {owner} held it"));
-                step.break_promise(lock, hold, FindingKind::LostByServer, "it was flushed away");
+                step.note(lock, 0, format!("{how} while {owner} held it"));
+                step.break_promise(lock, hold, FindingKind::LostByServer, how);
             }
             lock.is_known = true;
             lock.free_from_us = time_us;
