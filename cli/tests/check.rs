@@ -275,6 +275,37 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
 }
 
+#[test]
+fn a_report_of_several_runs_names_commands_that_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../results/tests/fixtures/quickstart.run.json");
+    let mut kept: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();
+    for result in kept["scenarios"].as_array_mut().unwrap() {
+        result["dir"] = result["name"].clone();
+    }
+    for name in ["a", "b"] {
+        kept["run"] = name.into();
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+        std::fs::write(dir.path().join(name).join("run.json"), kept.to_string()).unwrap();
+    }
+    let output = run(dir.path(), &["report", "a", "b"]);
+    let said = stdout(&output);
+    assert_eq!(code(&output), 0, "{said}{}", stderr(&output));
+    for told in [
+        "locklab report a --scenario ",
+        "`locklab replay a --shrink`",
+        "`locklab report a b -o page.html` writes it",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    let output = run(dir.path(), &["report", "a", "b", "-o", "both.md"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let page = std::fs::read_to_string(dir.path().join("both.md")).unwrap();
+    assert!(page.contains("## Configurations side by side"), "{page}");
+}
+
 /// A hold of one client, in a file of its own.
 fn hold(dir: &std::path::Path, client: &str, from_ms: u64, to_ms: u64) -> String {
     let at = |ms: u64| ms * 1_000_000;

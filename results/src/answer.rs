@@ -132,12 +132,17 @@ impl ScenarioResult {
 }
 
 impl BenchRow {
-    /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on servers of scenarios.
+    /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on servers of scenarios; a server with
+    /// another setting was not measured.
     pub(crate) fn measures_configuration_of(&self, result: &ScenarioResult) -> bool {
-        let setting = result.server_config.get("appendfsync");
+        let settings = result.server_config.iter();
+        let settings = settings.map(|(key, value)| (key.as_str(), value.as_str()));
+        let none = [("appendonly", "no"), ("save", "\"\"")];
+        let synced = [("appendfsync", "always"), ("appendonly", "yes")];
         let waits_for = match bare(&result.durability) {
-            "" if setting.is_some_and(|when| when == "always") => "fsync",
-            durability => durability,
+            "" if settings.clone().eq(synced) => "fsync",
+            durability if settings.clone().all(|one| none.contains(&one)) => durability,
+            _ => return false,
         };
         (&result.subject, &result.topology) == (&self.subject, &self.topology)
             && waits_for == bare(&self.measures.load.durability)

@@ -117,10 +117,16 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         name_parts(&mut part, &name, &origin);
         let machine = |run: &Run| {
             let on = run.meta.environment.clone();
-            (on.host, on.cpu, on.cores, on.servers)
+            (on.host, on.cpu, on.cores)
         };
+        // A run that does not say its servers had those of the machine.
+        let servers = [&whole, &part].map(|run| &run.meta.environment.servers);
+        let [ours, theirs] = servers;
+        let is_other =
+            |(name, server): (&String, &_)| ours.get(name).is_some_and(|own| own != server);
+        let are_others = theirs.iter().any(is_other);
         let program = |run: &Run| (run.meta.version.clone(), run.meta.commit.clone());
-        if machine(&whole) != machine(&part) || program(&whole) != program(&part) {
+        if are_others || machine(&whole) != machine(&part) || program(&whole) != program(&part) {
             whole.warnings.push(format!(
                 "{name} was made on another machine, with other servers or another version: do not compare its figures with the others"
             ));

@@ -72,6 +72,9 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
+    /// The runs that were joined for a report alone, and are kept each by itself; empty of a run that is kept.
+    #[serde(skip)]
+    pub joined: Vec<String>,
 }
 
 /// A part of a plan that several machines share.
@@ -562,6 +565,15 @@ impl Run {
         self.scenarios
             .iter()
             .find(|result| result.dir == decided.dir)
+    }
+
+    /// The run in which a result's records are kept: this one, or of runs that were joined for a report alone the result's own.
+    pub(crate) fn keeper<'a>(&'a self, dir: &str) -> &'a str {
+        let own = |name: &&String| {
+            dir.strip_prefix(*name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.joined.iter().find(own).unwrap_or(&self.run)
     }
 
     /// The directories of its records, wherever it names one, each relative to its own.

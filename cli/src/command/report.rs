@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use results::command_line::shell_line;
 use results::merge::merge;
 use results::report::text::{self, ScreenOptions};
 use results::report::{FORMATS, answered, by_name};
@@ -58,9 +59,11 @@ impl Options {
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let runs = options.runs.iter().map(|name| load(name));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
-    let names: Vec<&str> = runs.iter().map(|run| run.run.as_str()).collect();
-    let name = names.join(" + ");
-    let mut run = merge(runs, &name).map_err(exit::usage)?;
+    let names: Vec<String> = runs.iter().map(|run| run.run.clone()).collect();
+    let mut run = merge(runs, &names.join(" + ")).map_err(exit::usage)?;
+    if names.len() > 1 {
+        run.joined = names;
+    }
     if let Some(name) = &options.scenario {
         run = run.only(name).map_err(exit::usage)?;
     }
@@ -101,7 +104,14 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
     };
     let shown = ScreenOptions {
         all_reasons: options.all_reasons,
-        page: options.runs.iter().find_map(page).unwrap_or_default(),
+        // One page of several runs is there once somebody writes it.
+        page: match options.runs.as_slice() {
+            [run] => page(run).unwrap_or_default(),
+            runs => format!(
+                "`locklab report {} -o page.html` writes it",
+                shell_line(runs)
+            ),
+        },
         ..ScreenOptions::default()
     };
     let whole = options.scenario.is_some() || terminal.common.verbose > 0;

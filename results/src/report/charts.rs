@@ -263,8 +263,9 @@ mod tests {
     fn what_was_measured_under_one_load_has_its_price_however_scenarios_used_it() {
         let mut run = Run::new("r", "quickstart", Meta::default());
         let mut synced = used("b", "15 s");
-        let setting = ("appendfsync".to_owned(), "always".to_owned());
-        synced.server_config.extend([setting]);
+        let settings = [("appendfsync", "always"), ("appendonly", "yes")];
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        synced.server_config.extend(settings);
         run.scenarios = vec![used("a", "20 ms"), used("b", "20 ms"), synced];
         let row = |subject| crate::samples::row(subject, "", crate::samples::around(100.0, 0.05));
         run.rows = vec![row("a"), row("b")];

@@ -91,7 +91,7 @@ fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
     std::iter::once(first).chain(figures).collect()
 }
 
-fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
+pub(super) fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let estimate = (figure.of)(of);
     // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the row's details.
     let shown = estimate.filter(|_| figure.unit != Unit::Time);

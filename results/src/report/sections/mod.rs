@@ -5,6 +5,7 @@
 //! | `outcomes.rs` | what became of the lock: set-ups side by side, and the verdicts of every scenario |
 //! | `scenario.rs` | one scenario: its conviction, its time axis, its proofs |
 //! | `faults.rs` | recovery from faults, waits of open loops, repeats |
+//! | `side_by_side.rs` | configurations, with what became of the lock, speed and cost |
 //! | `bench.rs` | benchmark rows, sweeps, comparisons and settings |
 //! | `audit.rs` | the scorecard of an audit and its convictions |
 //! | `watch.rs` | what was seen of locks in traffic: patterns, findings, holders |
@@ -14,6 +15,7 @@ mod bench;
 mod faults;
 mod outcomes;
 mod scenario;
+mod side_by_side;
 pub(super) mod watch;
 
 use itertools::Itertools;
@@ -38,8 +40,9 @@ pub(super) fn of(run: &Run) -> Vec<Block> {
         Some(audit) => blocks.extend(audit::sections(run, audit)),
         None => {
             blocks.extend(outcomes::sections(run));
-            blocks.extend(faults::sections(run));
+            blocks.push(side_by_side::table(run));
             blocks.extend(price(run));
+            blocks.extend(faults::sections(run));
             blocks.extend(scenario::sections(run));
         }
     }

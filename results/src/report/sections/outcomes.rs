@@ -188,7 +188,7 @@ fn lost(verdict: &Verdict) -> String {
 }
 
 /// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the servers were configured with.
-fn label(result: &ScenarioResult, several: bool) -> String {
+pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
     let config = result.server_config.iter();
     let config = config
         .map(|(key, value)| format!("{key} {value}"))

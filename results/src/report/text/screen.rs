@@ -51,6 +51,8 @@ struct Entry {
     place: String,
     said: String,
     shown_by: Option<String>,
+    /// The run that has its records.
+    keeper: String,
     weight_ns: u64,
 }
 
@@ -92,8 +94,8 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     last.extend(compared(run));
     let mut end: Vec<String> = more.changes.iter().map(|line| printable(line)).collect();
     end.extend(repeated(run, &lost));
-    end.extend(lost.first().map(|_| {
-        let again = ["replay", &run.run, "--shrink"].map(str::to_owned);
+    end.extend(lost.first().map(|entry| {
+        let again = ["replay", &entry.keeper, "--shrink"].map(str::to_owned);
         format!(
             "next: `locklab {}` finds the smallest scenario that still loses it; `locklab init` keeps it judged in CI",
             shell_line(&again)
@@ -222,9 +224,11 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         Tone::Kept => without(scenario.without_grant_ns),
         _ => scenario.why.clone(),
     };
+    let decided = scenario.decisive().map_or("", |decided| &decided.dir);
+    let keeper = run.keeper(decided).to_owned();
     let known = run.scenarios.iter().any(|one| one.name == scenario.name);
     let shown_by = match known {
-        true => Some(show(run, &scenario.name)),
+        true => Some(show(&keeper, &scenario.name)),
         false => scenario
             .commands(&run.run)
             .first()
@@ -240,6 +244,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         },
         said,
         shown_by: shown_by.filter(|_| tone == Tone::Lost),
+        keeper,
         weight_ns: weight(tone, worst, scenario.without_grant_ns),
     })
 }
@@ -279,19 +284,21 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
     let servers = run.scenarios.iter().map(|one| &one.server).all_equal();
     let server = if servers { "" } else { &worst.server };
     let server = with_origin(enclosed(", ", server, ""), &worst.origin);
+    let keeper = run.keeper(&worst.dir);
     Entry {
         tone,
         mark,
         name: worst.name.clone(),
         place: format!("{}, {}{durability}{server}", worst.topology, worst.subject),
         said,
-        shown_by: (tone == Tone::Lost).then(|| show(run, &worst.name)),
+        shown_by: (tone == Tone::Lost).then(|| show(keeper, &worst.name)),
+        keeper: keeper.to_owned(),
         weight_ns: weight(tone, worst.gravest(), worst.without_grant_ns),
     }
 }
 
-fn show(run: &Run, scenario: &str) -> String {
-    let words = ["report", &run.run, "--scenario", scenario];
+fn show(run: &str, scenario: &str) -> String {
+    let words = ["report", run, "--scenario", scenario];
     shell_line(&words.map(str::to_owned))
 }
 

@@ -1,0 +1,267 @@
+//! Configurations side by side: what became of the lock, how fast it was, how long nobody got it, and what a cycle costs.
+
+use itertools::Itertools;
+
+use super::Block;
+use super::outcomes;
+use crate::answer::{ExclusionOutcome, Tone, may_be_quoted};
+use crate::compare::against;
+use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, COMMANDS, CYCLES, Figure, SERVER_CPU};
+use crate::report::cells;
+use crate::report::document::{Cell, Form, Head, Phrase, Row, Table};
+use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::units;
+
+/// A configuration as it was measured, or as its scenarios found it, or both.
+struct Configuration<'a> {
+    measured: Option<&'a BenchRow>,
+    scenarios: Vec<&'a ScenarioResult>,
+}
+
+const FIGURES: [Figure<BenchRow>; 5] = [CYCLES, ACQUIRE_P50, ACQUIRE_P99, COMMANDS, SERVER_CPU];
+
+/// The table; nothing where fewer than two configurations are there, or where no speed stands beside what became of the lock.
+pub(super) fn table(run: &Run) -> Block {
+    let all = configurations(run);
+    let is_measured = all.iter().any(|one| one.measured.is_some());
+    let is_judged = all.iter().any(|one| !one.scenarios.is_empty());
+    if all.len() < 2 || !(is_measured && is_judged) {
+        return Block::only(&[], Vec::new());
+    }
+    let base = all.iter().find_map(|one| one.measured);
+    let rows = all.iter().map(|one| one.row(base));
+    let of_rows = FIGURES.iter().map(|figure| Head {
+        name: figure.head.to_owned(),
+        about: figure.about.to_owned(),
+        figures: true,
+    });
+    let words = |name: &str, about: &str, figures| Head {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        figures,
+    };
+    let heads = [
+        words(
+            "configuration",
+            "The lock, its servers, and what a grant waits for",
+            false,
+        ),
+        words(
+            "the lock",
+            "What became of it in all scenarios of this configuration",
+            false,
+        ),
+    ];
+    let recovery = [
+        words(
+            "without a grant",
+            "The longest time for which a free lock was asked for and not granted",
+            true,
+        ),
+        words(
+            "recovery",
+            "From a fault to the first grant after it, the longest",
+            true,
+        ),
+    ];
+    let table = Table {
+        title: "Configurations side by side".to_owned(),
+        class: "",
+        heads: heads.into_iter().chain(recovery).chain(of_rows).collect(),
+        rows: rows.collect(),
+    };
+    let load = base.map_or(String::new(), |row| {
+        format!(
+            " Speed and cost are of {}, {} tasks, without faults; below cycles/s stands the ratio to the first that has one.",
+            row.workload, row.tasks
+        )
+    });
+    let note = format!(
+        "Safety and recovery are of the scenarios, which say nothing of what they did not try.{load}"
+    );
+    let body = vec![Block::note(note), Block::Table(table.trimmed())];
+    let section = Block::section("side-h", "Configurations side by side", body);
+    Block::only(&[Form::Html, Form::Markdown], vec![section])
+}
+
+/// Those with scenarios in their order, then those that were only measured. What was measured twice has a row each time.
+fn configurations(run: &Run) -> Vec<Configuration<'_>> {
+    let quotable = || run.rows.iter().filter(|row| may_be_quoted(row));
+    let load = |row: &BenchRow| (row.workload.clone(), row.tasks, row.added_rtt_ns());
+    let first = quotable().next().map(load);
+    let mut rows = quotable()
+        .filter(|row| Some(load(row)) == first)
+        .collect_vec();
+    let tried = run.scenarios.iter().filter(|result| !result.is_control());
+    let mut groups: Vec<Vec<&ScenarioResult>> = Vec::new();
+    for result in tried {
+        let own =
+            |group: &&mut Vec<&ScenarioResult>| group[0].configuration() == result.configuration();
+        match groups.iter_mut().find(own) {
+            Some(group) => group.push(result),
+            None => groups.push(vec![result]),
+        }
+    }
+    let mut all = Vec::new();
+    for scenarios in groups {
+        let (of_group, others): (Vec<_>, Vec<_>) = rows
+            .into_iter()
+            .partition(|row| row.measures_configuration_of(scenarios[0]));
+        rows = others;
+        let measured = of_group.into_iter().map(Some).collect_vec();
+        let measured = if measured.is_empty() {
+            vec![None]
+        } else {
+            measured
+        };
+        all.extend(measured.into_iter().map(|measured| Configuration {
+            measured,
+            scenarios: scenarios.clone(),
+        }));
+    }
+    all.extend(rows.into_iter().map(|row| Configuration {
+        measured: Some(row),
+        scenarios: Vec::new(),
+    }));
+    all
+}
+
+impl Configuration<'_> {
+    fn row(&self, base: Option<&BenchRow>) -> Row {
+        let scenarios = self.scenarios.iter();
+        let without_ns = scenarios
+            .clone()
+            .filter_map(|one| one.without_grant_ns)
+            .max();
+        let recovery_ns = scenarios.filter_map(|one| one.recovery.first_grant_after_fault_ns);
+        let time = |ns: Option<u64>| Cell {
+            key: ns.map_or(String::new(), |ns| ns.to_string()),
+            ..Cell::from(ns.map_or("–".to_owned(), units::duration))
+        };
+        let figures = FIGURES.iter().map(|figure| self.figure(figure, base));
+        let cells = [
+            self.name(),
+            self.outcome(),
+            time(without_ns),
+            time(recovery_ns.max()),
+        ];
+        cells.into_iter().chain(figures).collect()
+    }
+
+    fn name(&self) -> Cell {
+        let (lock, place) = match (self.scenarios.first(), self.measured) {
+            (Some(result), _) => {
+                let waits = outcomes::label(result, false);
+                (
+                    result.subject.clone(),
+                    format!("{} · {waits}", result.topology),
+                )
+            }
+            (None, Some(row)) => (row.lock(), row.site()),
+            (None, None) => Default::default(),
+        };
+        let origin = self.measured.map_or("", |row| row.origin.as_str());
+        Cell::from(lock).with_small([place, units::enclosed("measured in ", origin, "")])
+    }
+
+    fn outcome(&self) -> Cell {
+        let (all, of) = (self.scenarios.len(), |wanted| {
+            let standing = self.scenarios.iter().map(|one| one.standing());
+            standing.filter(|standing| *standing == wanted).count()
+        });
+        let worst = self.scenarios.iter().filter_map(|one| one.losing());
+        let worst_ns = worst.map(|verdict| verdict.worst_ns).max();
+        let scenarios = units::several(all, "scenario");
+        let (tone, words) = match (of(ExclusionOutcome::Lost), of(ExclusionOutcome::Unknown)) {
+            _ if all == 0 => (Tone::Plain, "not tried".to_owned()),
+            (0, 0) => (Tone::Kept, format!("kept in {scenarios}")),
+            (0, unknown) => (Tone::Doubt, format!("unknown in {unknown} of {scenarios}")),
+            (lost, _) => (Tone::Lost, format!("lost in {lost} of {scenarios}")),
+        };
+        let outlived = match of(ExclusionOutcome::Outlived) {
+            0 => String::new(),
+            some => format!("callers outlived it in {some}"),
+        };
+        let worst = worst_ns.filter(|ns| *ns > 0).map(units::duration);
+        let worst = units::enclosed("for ", &worst.unwrap_or_default(), " at worst");
+        Cell::from(Phrase::new(tone, words)).with_small([worst, outlived])
+    }
+
+    fn figure(&self, figure: &Figure<BenchRow>, base: Option<&BenchRow>) -> Cell {
+        let Some(row) = self.measured else {
+            return "–".into();
+        };
+        let is_other = base.is_some_and(|base| !std::ptr::eq(base, row));
+        let ratio = base.filter(|_| is_other && figure.name == CYCLES.name);
+        let ratio = ratio.and_then(|base| against(figure, base, row));
+        let ratio = ratio.map(|(ratio, shown)| {
+            let shown = match (shown, ratio.low) {
+                ("not-shown", None) => "of too few rounds to be shown",
+                ("not-shown", Some(_)) => "not shown to differ",
+                (shown, _) => shown,
+            };
+            format!("×{}, {shown}", cells::ratio(&ratio))
+        });
+        super::bench::figure(figure, row).with_small(ratio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{around, row, run, scenario};
+    use crate::verdict::State;
+
+    #[test]
+    fn each_configuration_is_a_row_with_its_scenarios_and_its_speed() {
+        let of = |subject: &str, topology: &str, contract| ScenarioResult {
+            subject: subject.to_owned(),
+            without_grant_ns: Some(3_000_000_000),
+            ..scenario("s", topology, contract)
+        };
+        let scenarios = vec![
+            of("a", "single", State::Clean),
+            of("a", "sentinel", State::Violated),
+            of("a", "sentinel", State::Clean),
+        ];
+        let rows = vec![
+            row("a", "single", around(100.0, 0.01)),
+            row("a", "sentinel", around(50.0, 0.01)),
+            row("b", "single", around(200.0, 0.01)),
+        ];
+        let mut run = run("r", rows, scenarios);
+        let texts = |run: &Run| {
+            let rows = configurations(run);
+            let base = rows.iter().find_map(|one| one.measured);
+            let words = |cell: &Cell| {
+                let words = cell.words.iter().map(|words| words.text.clone());
+                words.chain(cell.small.clone()).join("; ")
+            };
+            let cells =
+                |one: &Configuration<'_>| one.row(base).cells.iter().map(words).collect_vec();
+            rows.iter().map(cells).collect_vec()
+        };
+        let all = texts(&run);
+        assert_eq!(all.len(), 3, "{all:?}");
+        let [single, sentinel, other] = &all[..] else {
+            panic!()
+        };
+        assert_eq!(single[1], "kept in 1 scenario");
+        assert_eq!(single[2], "3 s");
+        assert!(single[4].starts_with("100; "), "{single:?}");
+        assert_eq!(sentinel[1], "lost in 1 of 2 scenarios; for 3.5 s at worst");
+        assert!(
+            sentinel[4].contains("×0.5 (") && sentinel[4].ends_with("worse"),
+            "{sentinel:?}"
+        );
+        assert_eq!(
+            (other[0].as_str(), other[1].as_str()),
+            ("b; single", "not tried")
+        );
+        // Another configuration of the servers was not measured.
+        let own = &mut run.scenarios[0].server_config;
+        own.insert("min-replicas-to-write".to_owned(), "1".to_owned());
+        let all = texts(&run);
+        assert_eq!((all.len(), all[0][4].as_str()), (4, "–"), "{all:?}");
+    }
+}
