@@ -415,7 +415,7 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
 #[test]
 fn each_recipe_counts_its_grants_renewals_and_releases() {
     // Words of one cycle; `lua` before those that a script ran.
-    let cycles: [(&str, &str, &[&str]); 6] = [
+    let cycles: [(&str, &str, &[&str]); 7] = [
         (
             "SET NX",
             "order:1",
@@ -494,6 +494,24 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
                 "ZREM lock:1 VALUE",
             ],
         ),
+        (
+            "permits of a number",
+            "stock:1",
+            &[
+                "EVAL take 2 stock:1 {stock:1}:timeout VALUE",
+                "lua get stock:1",
+                "lua zremrangebyscore {stock:1}:timeout -inf 1",
+                "lua decrby stock:1 1",
+                "lua zadd {stock:1}:timeout 1700000060000 VALUE",
+                "EVAL renew 2 stock:1 {stock:1}:timeout VALUE",
+                "lua get stock:1",
+                "lua zadd {stock:1}:timeout 1700000070000 VALUE",
+                "EVAL give 2 stock:1 {stock:1}:timeout VALUE",
+                "lua get stock:1",
+                "lua zrem {stock:1}:timeout VALUE",
+                "lua incrby stock:1 1",
+            ],
+        ),
     ];
     for (recipe, name, words) in cycles {
         let mut traffic = Traffic::default();
@@ -524,6 +542,51 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
             .any(|(_, certainty)| *certainty == Certainty::Violated);
         assert!(!violated, "{recipe}: {:?}", seen.report.findings);
     }
+}
+
+#[test]
+fn permits_of_one_connection_are_holds_of_their_own_and_a_stock_is_none() {
+    let take = |traffic: Traffic, ms, client, key| {
+        let called = traffic.line(ms, client, &["EVAL", "take", "1", key, "1"]);
+        called
+            .line(ms, 0, &["get", key])
+            .line(ms, 0, &["decrby", key, "1"])
+    };
+    let give = |traffic: Traffic, ms, client, key| {
+        let called = traffic.line(ms, client, &["EVAL", "give", "1", key, "1"]);
+        called.line(ms, 0, &["incrby", key, "1"])
+    };
+    let mut traffic = Traffic::default();
+    for (ms, client) in [(0, 5001), (10, 5001), (20, 5002)] {
+        traffic = take(
+            take(traffic, ms, client, "semaphore:1"),
+            ms,
+            client,
+            "stock:1",
+        );
+    }
+    for (ms, client) in [(30, 5002), (40, 5001), (50, 5001)] {
+        traffic = give(
+            give(traffic, ms, client, "semaphore:1"),
+            ms,
+            client,
+            "stock:1",
+        );
+    }
+    let seen = traffic.seen();
+    let [lock] = seen.report.locks.as_slice() else {
+        panic!("{:?}", seen.report);
+    };
+    let counted = (
+        lock.pattern.as_str(),
+        lock.grants,
+        lock.released,
+        lock.clients,
+    );
+    assert_eq!(counted, ("semaphore:*", 3, 3, 2));
+    // B's was given back first.
+    assert_eq!(lock.hold_ms.p50.map(|ms| ms as u64 / 10), Some(4));
+    assert_eq!(kinds(&seen), []);
 }
 
 #[test]

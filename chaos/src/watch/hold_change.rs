@@ -4,7 +4,7 @@ use results::history::Call;
 use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
-use super::lock_state::{HoldChange, LockOwner, LockState};
+use super::lock_state::{HoldChange, LockOwner, LockState, ServerHold};
 use super::recipe_table::RECIPES;
 use super::watch_step::{AS_CONNECTIONS_TELL, WatchStep, grant_name};
 
@@ -239,7 +239,11 @@ impl WatchStep<'_> {
                 }
             }
         }
-        let Some(hold) = lock.holds.first().copied() else {
+        // One of several: that of the same connection, if there is one.
+        let by_client = |hold: &ServerHold| hold.attempt.owner.client == change.client;
+        let place = lock.holds.iter().position(by_client);
+        let place = place.filter(|_| lock.is_shared).unwrap_or(0);
+        let Some(hold) = lock.holds.get(place).copied() else {
             return;
         };
         // A replica gets a DEL for a key whose lease is over.
@@ -248,11 +252,11 @@ impl WatchStep<'_> {
             let is_over = hold.may_be_over(self.time_us + doubt_us);
             match is_over {
                 true => {
-                    lock.holds.remove(0);
+                    lock.holds.remove(place);
                     self.lapse(lock, hold);
                     lock.free_from_us = self.time_us;
                 }
-                false => self.released(lock, 0, change),
+                false => self.released(lock, place, change),
             }
             return;
         }
@@ -270,9 +274,9 @@ impl WatchStep<'_> {
         match late {
             _ if is_foreign => self.released_by_another(lock, change, None),
             // The release of a hold that has ended, or the holder's by a connection of a pool: both may come with a release yet.
-            Some(place) => {
-                lock.lapsed.remove(place);
-                self.released(lock, 0, change);
+            Some(late) => {
+                lock.lapsed.remove(late);
+                self.released(lock, place, change);
                 lock.remember_lapsed(hold);
                 lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
             }
@@ -281,7 +285,7 @@ impl WatchStep<'_> {
                 let candidates = lock.candidates.iter().map(|one| one.owner.client);
                 let had_asked = asked.chain(candidates).any(|one| one == change.client);
                 pattern.count_release_client(same_client, had_asked);
-                self.released(lock, 0, change);
+                self.released(lock, place, change);
             }
         }
     }
@@ -357,7 +361,7 @@ impl WatchStep<'_> {
                 0,
             );
         }
-        if hold.attempt.until_us.is_none() && hold.until_us.is_none() && !hold.is_adopted {
+        if hold.never_ends() {
             self.found(lock, FindingKind::NoExpiry, Certainty::Sure, 0);
         }
     }

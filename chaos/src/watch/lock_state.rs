@@ -6,7 +6,7 @@ use results::timeline::TimelineData;
 use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
-use super::recipe_table::Recipe;
+use super::recipe_table::{PERMITS, Recipe};
 use super::units::hash;
 
 /// Waiters, attempts and lapsed holds of one lock that are remembered.
@@ -125,6 +125,12 @@ pub(super) struct LockState {
 }
 
 impl ServerHold {
+    /// Whether it has no end and never had one. Permits of a semaphore have none by their nature.
+    pub(super) fn never_ends(&self) -> bool {
+        let ends = self.until_us.or(self.attempt.until_us);
+        ends.is_none() && !self.is_adopted && self.attempt.recipe != PERMITS
+    }
+
     /// Whether the lease may have ended by then.
     pub(super) fn may_be_over(&self, by_us: u64) -> bool {
         self.until_us.is_some_and(|until_us| until_us <= by_us)

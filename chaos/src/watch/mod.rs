@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `sources.rs` | reads MONITOR text, the stream of `redis-cli --replica` and append-only files |
 //! | `units.rs` | puts scripts and transactions together with their inner commands |
-//! | `recipe_table.rs`, `recipes.rs` | the recipes of locks, and what a unit does to one |
+//! | `recipe_table.rs`, `recipes.rs`, `permits.rs` | the recipes of locks, and what a unit does to one |
 //! | `watcher.rs` | follows the locks of servers, each of which is a `lock_state.rs` |
 //! | `watch_step.rs`, `hold_change.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
@@ -24,6 +24,7 @@ mod listeners;
 mod live;
 mod lock_state;
 mod patterns;
+mod permits;
 mod recipe_table;
 mod recipes;
 mod snapshot;

@@ -44,6 +44,9 @@ const fn recipe(
     }
 }
 
+/// The recipe of a semaphore.
+pub(super) const PERMITS: &Recipe = &RECIPES[8];
+
 /// Every recipe that is recognised.
 pub const RECIPES: &[Recipe] = &[
     recipe(
@@ -149,6 +152,19 @@ pub const RECIPES: &[Recipe] = &[
         ],
         false,
         false,
+    ),
+    recipe(
+        "permits of a number",
+        "a number",
+        [
+            "a script that GETs and DECRBYs a key with a lock's name or with keys named after it",
+            "a script that looks for the permit in a set beside the number",
+            "ZADD of the same permit to a set beside the number",
+            "a script that INCRBYs it",
+            "the permit, else the connection",
+        ],
+        false,
+        true,
     ),
     recipe(
         "SET",

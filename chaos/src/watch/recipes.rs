@@ -2,6 +2,7 @@
 
 use super::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockOwner};
 use super::patterns::LibraryTrace;
+use super::permits::on_permits;
 use super::recipe_table::{RECIPES, Recipe};
 use super::units::{CommandWords, Unit, UnitKind, hash};
 use super::watcher::{LockPlace, Watcher};
@@ -14,7 +15,7 @@ const WATCH_MULTI: &Recipe = &RECIPES[4];
 const INCR: &Recipe = &RECIPES[5];
 const SORTED_SET: &Recipe = &RECIPES[6];
 const TOKEN: &Recipe = &RECIPES[7];
-const PLAIN_SET: &Recipe = &RECIPES[8];
+const PLAIN_SET: &Recipe = &RECIPES[9];
 
 /// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known for what it tried.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,7 +76,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
+pub(super) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
     let number = u64::try_from(number?).ok()?;
     Some(from_us.saturating_add(number.saturating_mul(unit_us)))
 }
@@ -109,7 +110,7 @@ pub(super) fn sounds_like_a_lock(key: &[u8]) -> bool {
         .any(|word| memchr::memmem::find(&lower, word).is_some())
 }
 
-fn change(
+pub(super) fn change(
     place: &LockPlace<'_>,
     owner: Option<&[u8]>,
     is_checked: bool,
@@ -269,7 +270,7 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
 }
 
 /// Whether a key carries `{name}`, as keys beside a lock do.
-fn has_tag(key: &[u8], name: &[u8]) -> bool {
+pub(super) fn has_tag(key: &[u8], name: &[u8]) -> bool {
     let at = memchr::memmem::find_iter(key, name);
     at.into_iter()
         .any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
@@ -300,6 +301,9 @@ const READS: [&str; 9] = [
 
 /// What a unit does to one key; whether that is something that locks do.
 fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
+    if on_permits(watcher, place, unit).is_some() {
+        return true;
+    }
     let of_key = || {
         unit.commands
             .iter()
@@ -391,6 +395,11 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let value = field(set);
         let options = SetOptions::of(set, place.time_us);
         let until_us = options.until_us.or(until_us);
+        let is_number = value.iter().all(u8::is_ascii_digit);
+        if until_us.is_none() && is_number && watcher.is_shared(place) != Some(false) {
+            // How many permits there are.
+            return false;
+        }
         let is_new = options.nx || set.is("SETNX");
         if !is_checked && !is_new && !effects_only && !watcher.is_followed(place) {
             return false;

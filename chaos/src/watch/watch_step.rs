@@ -530,7 +530,7 @@ impl WatchStep<'_> {
             let pattern = self.patterns.of(lock.pattern);
             pattern.still_held += 1;
             pattern.longest_open_us = pattern.longest_open_us.max(held_us);
-            if hold.until_us.is_none() && held_us > 1_000_000 {
+            if hold.never_ends() && held_us > 1_000_000 {
                 self.found(lock, FindingKind::NoExpiry, Certainty::Sure, held_us);
             }
         }

@@ -177,6 +177,11 @@ impl Watcher {
         self.lock_at(place).is_some()
     }
 
+    /// Whether several may hold it at once; `None`: it is not followed.
+    pub(super) fn is_shared(&self, place: &LockPlace<'_>) -> Option<bool> {
+        self.lock_at(place).map(|lock| lock.is_shared)
+    }
+
     /// Whether the holder has this value; `None`: it is not known who holds it.
     pub(super) fn holder_is(&self, place: &LockPlace<'_>, value: &[u8]) -> Option<bool> {
         let lock = self.lock_at(place)?;
