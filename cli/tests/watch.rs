@@ -3,10 +3,11 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -433,6 +434,137 @@ fn what_happened_while_nobody_listened_is_held_against_nobody() {
         &["check", "watch/history.jsonl", "--no-floors", "--json"],
     );
     assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "clean");
+}
+
+#[test]
+fn a_watch_in_slices_does_not_listen_in_between_and_accuses_nobody_of_that_time() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let child = begin(
+        dir.path(),
+        &server,
+        &["--sample", "1s/1500ms", "--out", "watch"],
+    );
+    let listens = || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor");
+    until("a pause", || !listens());
+    until("a slice", listens);
+    take(&server, 1);
+    give_back(&server, 1);
+    take(&server, 2);
+    until("a pause", || !listens());
+    server.cli(&["DEL", "lock:orders"]);
+    until("a slice", listens);
+    take(&server, 3);
+    give_back(&server, 3);
+    let seen = end(child);
+    assert_eq!(code(&seen), 0, "{}", stdout(&seen));
+    let seen = json(&seen);
+    assert_eq!(
+        (sum(&seen, "grants"), sum(&seen, "released")),
+        (3, 2),
+        "{seen}"
+    );
+    let checked = run(
+        dir.path(),
+        &["check", "watch/history.jsonl", "--no-floors", "--json"],
+    );
+    assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "clean");
+}
+
+#[test]
+fn a_watch_that_costs_too_much_ends() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let address = ("127.0.0.1", server.port);
+    let (ended, load) = (
+        AtomicBool::new(false),
+        b"SET cache:1 a EX 9\r\n".repeat(200),
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = TcpStream::connect(address).unwrap();
+            let mut answers = vec![0; b"+OK\r\n".len() * 200];
+            while !ended.load(Ordering::Relaxed) {
+                connection.write_all(&load).unwrap();
+                connection.read_exact(&mut answers).unwrap();
+            }
+        });
+        let url = server.url();
+        let watch = |max_cost| {
+            run(
+                dir.path(),
+                &[
+                    "watch",
+                    &url,
+                    "--for",
+                    "25s",
+                    "--max-cost",
+                    max_cost,
+                    "--json",
+                ],
+            )
+        };
+        let output = watch("0.001");
+        ended.store(true, Ordering::Relaxed);
+        let seen = json(&output);
+        let why = seen["watch"]["cost"]["ended_by"]
+            .as_str()
+            .unwrap_or_default();
+        assert!(why.contains("--max-cost"), "{seen}{}", stderr(&output));
+        assert!(seen["watch"]["seconds"].as_f64() < Some(20.0), "{seen}");
+        assert!(
+            seen["warnings"][0]
+                .as_str()
+                .is_some_and(|one| one.contains(why)),
+            "{seen}"
+        );
+    });
+}
+
+#[test]
+fn servers_with_certificates_are_watched_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = locklab(dir.path());
+    let up = command
+        .args(["up", "single", "--tls", "--acl"])
+        .stdout(Stdio::piped());
+    let mut up = up.spawn().expect("it runs");
+    let mut url = String::new();
+    let mut lines = BufReader::new(up.stdout.take().unwrap());
+    lines.read_line(&mut url).unwrap();
+    let url = url.trim();
+    assert!(url.starts_with("rediss://"), "{url}");
+    let mut command = locklab(dir.path());
+    command.args(["watch", url, "--max-cost", "64", "--json", "--out", "watch"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = command.spawn().expect("it runs");
+    // It begins a second after it has said so.
+    let mut said = BufReader::new(watch.stderr.take().unwrap());
+    let mut line = String::new();
+    until("it is watched", || {
+        line.clear();
+        said.read_line(&mut line).unwrap();
+        line.contains("MONITOR on")
+    });
+    let scenario = SCENARIO.replace("LEASE", "3s").replace("HOLD", "2ms..8ms");
+    std::fs::write(dir.path().join("watched.toml"), scenario).unwrap();
+    let args = [
+        "chaos",
+        "watched.toml",
+        "--target",
+        url,
+        "--out",
+        "run",
+        "--json",
+    ];
+    let recorded = json(&run(dir.path(), &args));
+    let seen = json(&end(watch));
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
+    let granted = recorded["scenarios"][0]["operations"]["acquire"]["ok"].as_u64();
+    let counted = lock(&seen)["grants"].as_u64();
+    assert!(
+        counted > Some(50) && counted <= granted,
+        "{recorded} {seen}"
+    );
 }
 
 #[test]
