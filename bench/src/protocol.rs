@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use lock_core::{Target, TopologyKind};
 use results::limits;
 use schemars::JsonSchema;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value, json};
 use serde_with::skip_serializing_none;
@@ -206,10 +205,15 @@ impl Line {
         }
         let id = object.remove("id").and_then(|id| id.as_u64());
         let id = id.ok_or("printed a line with neither `id` nor `event`")?;
+        let at = object.remove("at");
         let endings = object.into_iter();
         let mut endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
         let first = endings.next();
-        Ok(Line::Reply(id, first.filter(|_| endings.next().is_none())))
+        let mut first = first.filter(|_| endings.next().is_none());
+        if let (Some(at), Some((_, Value::Object(body)))) = (at, &mut first) {
+            body.entry("at").or_insert(at);
+        }
+        Ok(Line::Reply(id, first))
     }
 }
 
@@ -269,13 +273,23 @@ pub(crate) fn shape(target: &str) -> Option<&'static str> {
 
 /// A grant's name, which is kept for as long as it is held, and is in every line about it.
 fn grant_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    match name.len() > limits::GRANT {
-        true => Err(D::Error::custom(format!(
-            "a grant's name has at most {} bytes",
+    bounded("a grant's name", String::deserialize(deserializer)?)
+}
+
+fn source_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let place = Option::deserialize(deserializer)?;
+    place
+        .map(|place| bounded("a place in a source", place))
+        .transpose()
+}
+
+fn bounded<E: serde::de::Error>(what: &str, text: String) -> Result<String, E> {
+    match text.len() > limits::GRANT {
+        true => Err(E::custom(format!(
+            "{what} has at most {} bytes",
             limits::GRANT
         ))),
-        false => Ok(name),
+        false => Ok(text),
     }
 }
 
@@ -296,6 +310,9 @@ pub(crate) struct Granted {
     pub(crate) returned_mono_ns: Option<u64>,
     /// What was granted, if that is less than what was asked for.
     pub(crate) lease_ms: Option<u64>,
+    /// Where in the driver's own source the answer was given, as `lock.py:41`; also beside `ok`.
+    #[serde(default, deserialize_with = "source_place")]
+    pub(crate) at: Option<String>,
 }
 
 /// What a driver says unasked.
@@ -386,6 +403,7 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
             sent_at,
             returned_at: _,
             lease,
+            at,
         } => {
             let granted = Granted {
                 grant,
@@ -395,6 +413,7 @@ pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
                 // The library has just said so.
                 returned_mono_ns: monotonic::ns(Instant::now()),
                 lease_ms: lease.map(|lease| lease.as_millis() as u64),
+                at,
             };
             ok(id, granted)
         }

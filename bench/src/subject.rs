@@ -265,6 +265,8 @@ pub enum AcquireEnd {
         returned_at: Option<Instant>,
         /// What was granted, if that is less than what was asked for.
         lease: Option<Duration>,
+        /// Where in the lock's own source it was granted, as `lock.py:41`, where it says so.
+        at: Option<String>,
     },
     /// Certainly not acquired within the wait.
     Busy,
@@ -283,6 +285,7 @@ impl AcquireEnd {
             sent_at,
             returned_at: None,
             lease: None,
+            at: None,
         }
     }
 }

@@ -44,6 +44,7 @@ fn lines(operations: u64) -> impl Iterator<Item = Line> {
             sent_ns: None,
             returned_ns: None,
             lease_ms: None,
+            at: None,
         };
         let called = |id, call| Entry::Call { id, call };
         let line = |t_ns, entry| Line { t_ns, entry };

@@ -55,6 +55,9 @@ pub struct Plan {
     /// Why no lock keeps what is expected to be violated; `None` where another lock keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program, and of a plan that was kept.
+    #[serde(skip)]
+    pub declared_at: String,
 }
 
 /// The load of a plan.
@@ -169,6 +172,7 @@ impl Plan {
             faults,
             hooks: scenario.hooks.clone(),
             expect: scenario.expect.clone(),
+            declared_at: String::new(),
             inherent: scenario.audit.inherent(),
         }
     }

@@ -120,7 +120,8 @@ impl Planner<'_> {
             on_server(&mut scenario.topology, server.as_ref());
             for seed in &self.seeds {
                 let digest = digest(asked, server.as_ref(), *seed, name)?;
-                let plan = Plan::new(&scenario, *seed);
+                let mut plan = Plan::new(&scenario, *seed);
+                plan.declared_at = source.declared_at();
                 let subject = subject.clone();
                 planned.push((PlannedRun { plan, subject }, digest));
             }

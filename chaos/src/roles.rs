@@ -402,6 +402,7 @@ mod tests {
                 sent_ns: None,
                 returned_ns: None,
                 lease_ms: None,
+                at: None,
             };
             self.roles.follow(&Entry::End { id, end });
         }

@@ -53,6 +53,16 @@ impl ScenarioSource {
         )))
     }
 
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program.
+    pub(crate) fn declared_at(&self) -> String {
+        if BUILTINS.iter().any(|one| one.path == self.file) {
+            return String::new();
+        }
+        let mut lines = (1..).zip(self.text.lines());
+        let expects = lines.find(|(_, line)| line.trim_start().starts_with("[expect"));
+        format!("{}:{}", self.file, expects.map_or(1, |(number, _)| number))
+    }
+
     /// What is wrong with faults, with their lines; without a number with all that are drawn.
     pub fn complaints(
         &self,

@@ -169,6 +169,7 @@ fn ok(grant: Option<String>, token: Option<u64>, sent_ns: Option<u64>) -> End {
         sent_ns,
         returned_ns: None,
         lease_ms: None,
+        at: None,
     }
 }
 

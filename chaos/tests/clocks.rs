@@ -77,6 +77,7 @@ fn granted(grant: &str, token: Option<u64>) -> End {
         sent_ns: None,
         returned_ns: None,
         lease_ms: None,
+        at: None,
     }
 }
 

@@ -62,6 +62,47 @@ fn a_lock_of_ones_own_that_was_lost_is_1_whatever_its_file_expects() {
     assert!(junit.contains("failures=\"0\""), "{junit}");
 }
 
+#[test]
+fn a_loss_is_shown_where_the_driver_gave_the_grant_or_where_the_file_expects() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let scenario = "name = \"at\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"exec:sh lock.sh\"\n\
+        [load]\nclients = 3\nduration = \"1s\"\n[expect]\ncontract = \"clean\"\n";
+    std::fs::write(dir.join("at.toml"), scenario).unwrap();
+    let lost = |says: &str| {
+        let driver = format!(
+            "{} driver broken:steal | sed -u 's|\"ok\":|{says}\"ok\":|'\n",
+            env!("CARGO_BIN_EXE_locklab")
+        );
+        std::fs::write(dir.join("lock.sh"), driver).unwrap();
+        let output = run(dir, &["chaos", "at.toml", "--out", "run"]);
+        assert_eq!(code(&output), 1, "{}", stderr(&output));
+        let form = |form| {
+            let made = run(dir, &["report", "run", "--format", form, "-o", "made"]);
+            assert_eq!(code(&made), 0, "{}", stderr(&made));
+            std::fs::read_to_string(dir.join("made")).unwrap()
+        };
+        let all = [stdout(&output), form("annotations"), form("junit")];
+        std::fs::remove_dir_all(dir.join("run")).unwrap();
+        all
+    };
+    let [text, annotations, junit] = lost("\"at\":\"src/lock.sh:41\",");
+    assert!(text.contains("at worst (src/lock.sh:41)"), "{text}");
+    assert!(
+        annotations.contains("::error file=src/lock.sh,line=41,title="),
+        "{annotations}"
+    );
+    assert!(
+        junit.contains("file=\"src/lock.sh\" line=\"41\""),
+        "{junit}"
+    );
+    let [_, annotations, _] = lost("");
+    assert!(
+        annotations.contains("::error file=at.toml,line=9,title="),
+        "{annotations}"
+    );
+}
+
 /// Takes turns of a lock that is kept and one that is not, in the same directory.
 #[test]
 fn runs_are_listed_the_worst_first_and_a_run_says_what_changed_since_the_last() {

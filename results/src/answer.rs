@@ -123,6 +123,12 @@ impl ScenarioResult {
         self.gravest().filter(|_| self.is_lost())
     }
 
+    /// Where the grant was given that lost the lock, in the subject's own source, where it says so: `lock.py:41`.
+    pub(crate) fn granted_at(&self) -> Option<String> {
+        let proof = self.losing()?.proof.as_ref()?;
+        proof.source_places().into_iter().next()
+    }
+
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
     pub(crate) fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
         let (topology, subject) = (&self.topology, &self.subject);

@@ -128,6 +128,13 @@ pub enum End {
         /// What was granted, on an acquire, if that is less than what was asked for.
         #[serde(skip_serializing_if = "Option::is_none")]
         lease_ms: Option<u64>,
+        /// Where in the subject's own source an acquire was granted, as `lock.py:41`, where it says so.
+        #[serde(
+            default,
+            deserialize_with = "line::words",
+            skip_serializing_if = "Option::is_none"
+        )]
+        at: Option<String>,
     },
     /// An acquire: certainly not acquired within the wait.
     Busy,
@@ -167,6 +174,7 @@ impl End {
             sent_ns: None,
             returned_ns: None,
             lease_ms: None,
+            at: None,
         }
     }
     /// The ending in words: as in the file, with the grant and the token where it names them.
@@ -178,9 +186,13 @@ impl End {
             Self::Failed { .. } => ("failed", None, None),
             Self::Unknown { grant, .. } => ("unknown", grant.as_ref(), None),
         };
+        let at = match self {
+            Self::Ok { at: Some(at), .. } => format!(", at {at}"),
+            _ => String::new(),
+        };
         let grant = grant.map_or(String::new(), |grant| format!(": {grant}"));
         let token = token.map_or(String::new(), |token| format!(", token {token}"));
-        format!("{word}{grant}{token}")
+        format!("{word}{grant}{token}{at}")
     }
 }
 

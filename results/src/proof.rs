@@ -3,7 +3,7 @@
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Call, Entry, Event, Line, Phase};
+use crate::history::{Call, End, Entry, Event, Line, Phase};
 use crate::timeline::{FaultBar, TimelineData};
 use crate::units;
 
@@ -33,6 +33,23 @@ impl Proof {
         let mut text = self.slice.join("\n");
         text.push('\n');
         text
+    }
+
+    /// Where in the subject's own source the grants of the slice were given, the last first.
+    pub fn source_places(&self) -> Vec<String> {
+        let lines = self
+            .slice
+            .iter()
+            .rev()
+            .filter_map(|line| Line::parse(line).ok());
+        let places = lines.filter_map(|line| match line.entry {
+            Entry::End {
+                end: End::Ok { at, .. },
+                ..
+            } => at,
+            _ => None,
+        });
+        places.unique().collect()
     }
 
     /// The picture and the slice for a terminal, at most 100 columns wide.

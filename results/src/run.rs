@@ -397,6 +397,9 @@ pub struct ScenarioResult {
     /// Where its expectation comes from, in its file's words.
     #[serde(default)]
     pub claim: String,
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub declared_at: String,
     /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does not apply.
     #[serde(default)]
     pub durability: String,

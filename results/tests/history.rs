@@ -53,7 +53,8 @@ fn the_example_of_the_format_is_read() {
                 token: Some(5),
                 sent_ns: None,
                 returned_ns: None,
-                lease_ms: None
+                lease_ms: None,
+                at: None
             }
         }
     );
@@ -296,15 +297,19 @@ fn entry() -> impl Strategy<Value = Entry> {
             token.clone(),
             any::<Option<u64>>(),
             any::<Option<u64>>(),
-            any::<Option<u64>>()
+            any::<Option<u64>>(),
+            prop::option::of(text())
         )
-            .prop_map(|(grant, token, sent_ns, returned_ns, lease_ms)| End::Ok {
-                grant,
-                token,
-                sent_ns,
-                returned_ns,
-                lease_ms
-            }),
+            .prop_map(
+                |(grant, token, sent_ns, returned_ns, lease_ms, at)| End::Ok {
+                    grant,
+                    token,
+                    sent_ns,
+                    returned_ns,
+                    lease_ms,
+                    at
+                }
+            ),
         Just(End::Busy),
         Just(End::NotHeld),
         prop::option::of(text()).prop_map(|error| End::Failed { error }),

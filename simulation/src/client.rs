@@ -194,6 +194,7 @@ impl LockClient for Client {
                     token,
                     sent_at,
                     lease,
+                    at,
                     ..
                 } => AcquireEnd::Ok {
                     grant: names.ours(grant),
@@ -201,6 +202,7 @@ impl LockClient for Client {
                     sent_at,
                     returned_at: Some(Instant::now()),
                     lease,
+                    at,
                 },
                 end => end,
             }

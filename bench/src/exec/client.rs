@@ -435,6 +435,7 @@ impl LockClient for ExecClient {
                     // Nothing is sent before it is asked for, whatever the driver's rounding says.
                     sent_at: past(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
                     returned_at: past(said.returned_mono_ns, None, Some(called), answer.at),
+                    at: said.at,
                 }
             }
             "busy" if self.has("open_busy") => AcquireEnd::Unknown(

@@ -54,6 +54,8 @@ pub(crate) struct TaskHold {
     pub(crate) returned_at: Option<Instant>,
     /// What was granted, if that is less than what was asked for.
     pub(crate) lease: Option<Duration>,
+    /// Where in the lock's own source it was granted, where it says so.
+    pub(crate) at: Option<String>,
 }
 
 impl Task {
@@ -183,6 +185,7 @@ impl Task {
                 sent_at,
                 returned_at,
                 lease,
+                at,
             } => {
                 let held = TaskHold {
                     asked,
@@ -194,6 +197,7 @@ impl Task {
                     sent_at,
                     returned_at,
                     lease,
+                    at,
                 };
                 self.sink.acquired(self, call, &held);
                 live::granted(called, granted);
@@ -278,6 +282,7 @@ impl Task {
             sent_at: None,
             returned_at: None,
             lease,
+            at: None,
         };
         self.sink.acquired(self, call, &held);
         live::granted(called, granted);

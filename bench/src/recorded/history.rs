@@ -149,6 +149,7 @@ impl Sink for ClientHistory {
             sent_ns: held.sent_at.map(|at| sink.ns(at)),
             returned_ns: held.returned_at.map(|at| sink.ns(at)),
             lease_ms: held.lease.map(ms),
+            at: held.at.clone(),
         };
         self.end(call, end);
         let mut grants = self.grants();

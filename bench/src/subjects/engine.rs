@@ -433,6 +433,7 @@ impl LockClient for EngineClient {
                     sent_at,
                     returned_at: None,
                     lease,
+                    at: None,
                 }
             }
         }

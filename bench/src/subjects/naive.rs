@@ -334,6 +334,7 @@ impl LockClient for NaiveClient {
             token,
             returned_at: None,
             lease: None,
+            at: None,
             sent_at: Some(match recipe.from_reply {
                 true => Instant::now(),
                 false => sent,

@@ -256,6 +256,7 @@ impl Reader {
                 sent_ns,
                 returned_ns,
                 lease_ms,
+                at: _,
             } => {
                 ask.granted_ns = lease_ms.map(ns);
                 told_ns = *returned_ns;

@@ -36,6 +36,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
         exit_code: UNKNOWN,
         about: plan.about.clone(),
         claim: plan.claim.clone(),
+        declared_at: plan.declared_at.clone(),
         durability: plan.lock.durability.clone(),
         server_config: plan.topology.config.clone().into_iter().collect(),
         load: used(plan),

@@ -379,6 +379,7 @@ impl WatchStep<'_> {
                 sent_ns: None,
                 returned_ns: None,
                 lease_ms: None,
+                at: None,
             };
             self.record(
                 attempt.time_us,

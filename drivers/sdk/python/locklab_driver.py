@@ -79,6 +79,13 @@ class NotApplicable(Failed):
     more = {"not_applicable": True}
 
 
+def _place(function):
+    """Where a function of the driver is written, as `lock.py:41`."""
+    function = inspect.unwrap(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code and f"{os.path.relpath(code.co_filename)}:{code.co_firstlineno}"
+
+
 class Granted:
     """A held lock with what else the library says of it: its fencing token, a lease shorter than the one asked for."""
 
@@ -290,7 +297,7 @@ class _Driver:
         returned = _now()
         got = got if isinstance(got, Granted) else Granted(got)
         self.grants[grant] = (call, got.held)
-        body = {"grant": grant, "token": got.token, "sent_mono_ns": call._sent_ns, "returned_mono_ns": returned, "lease_ms": got.lease_ms}
+        body = {"grant": grant, "token": got.token, "sent_mono_ns": call._sent_ns, "returned_mono_ns": returned, "lease_ms": got.lease_ms, "at": _place(self.lock.acquire)}
         call._grants({"id": request["id"], "ok": {key: value for key, value in body.items() if value is not None}})
 
     def granted(self, request):

@@ -84,6 +84,7 @@ impl LockClient for Client {
                 sent_at: None,
                 returned_at: None,
                 lease: None,
+                at: None,
             },
             Ok(false) => AcquireEnd::Busy,
             // It may have been granted, and the answer lost.

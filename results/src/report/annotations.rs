@@ -1,5 +1,5 @@
 //! Annotations of a workflow's page, in the commands that a GitHub runner reads from a step's output: an error for each scenario or row that JUnit
-//! calls failed, a warning for each that it calls an error, and a notice with the answer.
+//! calls failed, a warning for each that it calls an error, each at its place in a file where one is known, and a notice with the answer.
 
 use std::fmt::Write as _;
 
@@ -21,8 +21,13 @@ pub(super) fn render(run: &Run) -> String {
             NonSuccessKind::Error => "warning",
         };
         let title = property(&format!("locklab {}", case.name.as_str()));
+        let place = ["file", "line"].iter().filter_map(|name| {
+            let value = case.extra.get(*name)?;
+            Some(format!("{name}={},", property(value.as_str())))
+        });
+        let place: String = place.collect();
         let message = message.as_ref().map_or("", |message| message.as_str());
-        let _ = writeln!(out, "::{level} title={title}::{}", data(message));
+        let _ = writeln!(out, "::{level} {place}title={title}::{}", data(message));
     }
     out
 }

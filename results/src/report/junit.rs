@@ -37,7 +37,7 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     suite.set_time(Duration::from_nanos(run.meta.elapsed_ns));
     // What the scenarios of an audit expect is of other locks.
     let audited = run.audit.iter().flat_map(|audit| &audit.subjects);
-    suite.add_test_cases(audited.flat_map(scorecard));
+    suite.add_test_cases(audited.flat_map(|subject| scorecard(run, subject)));
     let results = match run.audit {
         Some(_) => &[][..],
         None => &run.scenarios,
@@ -120,8 +120,8 @@ pub fn document(
 }
 
 /// A lock's scenarios: broken is a failure, unknown an error, not applicable skipped.
-fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
-    subject.scenarios.iter().map(|scenario| {
+fn scorecard<'a>(run: &'a Run, subject: &'a AuditedSubject) -> impl Iterator<Item = TestCase> + 'a {
+    subject.scenarios.iter().map(move |scenario| {
         let why = printable(&scenario.why);
         let status = match scenario.outcome {
             AuditOutcome::Kept | AuditOutcome::Inherent => TestCaseStatus::success(),
@@ -135,6 +135,9 @@ fn scorecard(subject: &AuditedSubject) -> impl Iterator<Item = TestCase> {
         let place = format!("audit.{}.{}", scenario.topology, subject.name);
         let mut case = test_case(&scenario.name, &place, status);
         case.set_system_out(why);
+        if let Some(result) = run.decisive(scenario) {
+            point_at(&mut case, result);
+        }
         case
     })
 }
@@ -154,9 +157,30 @@ fn case(result: &ScenarioResult) -> TestCase {
     };
     let place = format!("{}.{}", result.topology, result.subject);
     let mut case = test_case(&result.name, &place, status);
+    point_at(&mut case, result);
     case.set_time(Duration::from_nanos(result.load_ns));
     case.set_system_out(details(result));
     case
+}
+
+/// Says where a problem is: where the subject says that it gave the grant, else where the scenario's file says what it expects.
+fn point_at(case: &mut TestCase, result: &ScenarioResult) {
+    let declared = Some(&result.declared_at).filter(|place| !place.is_empty());
+    let is_problem = matches!(case.status, TestCaseStatus::NonSuccess { .. });
+    let place = result.granted_at().or(declared.cloned());
+    let Some(place) = place.filter(|_| is_problem) else {
+        return;
+    };
+    let is_line = |part: &&str| part.parse::<u32>().is_ok();
+    let line = place.split(':').skip(1).find(is_line);
+    let file = line.and_then(|line| place.split_once(&format!(":{line}")));
+    let file = file.map_or(place.as_str(), |(file, _)| file);
+    let places = [("file", Some(file)), ("line", line)];
+    let places = places
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    case.extra
+        .extend(places.map(|(name, value)| (name.into(), printable(value).into())));
 }
 
 /// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is unknown. It is skipped where the exit code
@@ -210,7 +234,9 @@ fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus 
 /// What became of the lock, what was expected, what came, and the first proof.
 fn message(result: &ScenarioResult) -> String {
     let mut lines = Vec::new();
-    lines.extend(result.is_lost().then(|| "the lock was LOST".to_owned()));
+    let at = result.granted_at();
+    let at = at.map_or(String::new(), |at| format!(", granted at {at}"));
+    lines.extend(result.is_lost().then(|| format!("the lock was LOST{at}")));
     lines.push(format!("expected {}", cells::expected(result)));
     let incomplete = result.incomplete.iter();
     lines.extend(incomplete.map(|why| format!("incomplete: {why}")));

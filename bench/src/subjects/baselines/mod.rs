@@ -601,6 +601,7 @@ impl LockClient for BaselineClient {
             token,
             sent_at: Some(sent),
             returned_at: None,
+            at: None,
             lease: request
                 .lease
                 .is_some_and(|asked| asked > trusts)

@@ -71,6 +71,11 @@ fn section(id: &str, result: &ScenarioResult) -> Block {
     let mut body = vec![
         Block::Paragraph("about", vec![result.about.as_str().into()]),
         Block::Paragraph("proof", vec![line.unwrap_or_default().into()]),
+        Block::note(units::enclosed(
+            "The grant that lost it was given at ",
+            &result.granted_at().unwrap_or_default(),
+            " of the driver.",
+        )),
         part("charts", axis.into_iter().collect()),
     ];
     body.extend(steps);

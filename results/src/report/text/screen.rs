@@ -219,7 +219,9 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
                 defect => defect,
             };
             let long = worst.map(|verdict| enclosed(", ", &long(verdict), ""));
-            format!("{defect}{}", long.unwrap_or_default())
+            let at = result.and_then(ScenarioResult::granted_at);
+            let at = enclosed(" (", &at.unwrap_or_default(), ")");
+            format!("{defect}{}{at}", long.unwrap_or_default())
         }
         Tone::Kept => without(scenario.without_grant_ns),
         _ => scenario.why.clone(),
@@ -272,7 +274,10 @@ fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
         _ => (Tone::Doubt, "?"),
     };
     let said = match (tone, worst.gravest()) {
-        (Tone::Lost, Some(verdict)) => format!("two owners {}{of}", long(verdict)),
+        (Tone::Lost, Some(verdict)) => {
+            let at = enclosed(" (", &worst.granted_at().unwrap_or_default(), ")");
+            format!("two owners {}{of}{at}", long(verdict))
+        }
         (Tone::Plain, Some(verdict)) => {
             format!("convicted {}", long(verdict))
         }
