@@ -132,6 +132,25 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
     );
     assert_eq!(overlap.worst_ms, Some(9_800.0));
     assert!(overlap.picture.is_some());
+    // All of it over time: three holds of one lock, of which the server's fault ended none.
+    let held = seen.report.held.as_ref().expect("holds");
+    let drawn = held.holds.iter().map(|hold| {
+        let ended_ms = hold.to_ns.map(|ns| ns / 1_000_000);
+        (
+            hold.client.as_str(),
+            hold.from_ns / 1_000_000,
+            ended_ms,
+            hold.ended_by.as_str(),
+        )
+    });
+    let expected = [
+        ("order:1", 0, Some(10), "release"),
+        ("order:1", 100, Some(10_100), "lease"),
+        ("order:1", 300, Some(500), "release"),
+    ];
+    assert_eq!(drawn.collect::<Vec<_>>(), expected);
+    let over_time = seen.report.over_time.as_ref().expect("grants");
+    assert_eq!(over_time.grants.iter().sum::<u32>(), 3);
     let text = overlap.first.join("\n");
     for words in ["deletes it", "127.0.0.1:5009", "two holders"] {
         assert!(text.contains(words), "{text}");

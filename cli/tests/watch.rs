@@ -632,6 +632,9 @@ fn a_file_is_watched_and_kept_like_any_other_run() {
         page.contains("<svg") && page.contains("overlap of job:*"),
         "{page}"
     );
+    // The names of lanes are whole, and the holds are drawn over all of the time.
+    assert!(page.contains(">127.0.0.1:5002</text>"), "{page}");
+    assert!(page.contains("Over the time of the watch"), "{page}");
     assert!(!page.contains("no expectation"), "{page}");
     // The page's text again, and the checkers on the history.
     assert_eq!(code(&run(dir.path(), &["report", "run"])), 0);

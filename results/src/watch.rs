@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::over_time::OverTime;
 use crate::timeline::TimelineData;
 
 /// How sure a finding is.
@@ -59,6 +60,12 @@ pub struct WatchReport {
     pub perhaps: Vec<PerhapsLock>,
     /// The gravest first.
     pub findings: Vec<WatchFinding>,
+    /// Grants over the time of the watch, as far as its history goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
+    /// The longest holds of the busiest locks in that time; a lock stands in the place of a client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<TimelineData>,
     /// Who holds what, of `--once`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<WatchedHolder>,

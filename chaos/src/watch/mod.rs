@@ -12,6 +12,7 @@
 //! | `watcher.rs` | follows the locks of servers, each of which is a `lock_state.rs` |
 //! | `watch_step.rs`, `hold_change.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
+//! | `holds_over_time.rs` | puts the holds over the time of the watch, for a picture |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
 //! | `live.rs`, `listeners.rs` | watches servers while they work, and what that costs; listens to each of them |
 //! | `held_now.rs` | looks once at what the keys of servers hold |
@@ -20,6 +21,7 @@
 mod finding_kinds;
 mod held_now;
 mod hold_change;
+mod holds_over_time;
 mod listeners;
 mod live;
 mod lock_state;

@@ -6,6 +6,7 @@ use results::history::Line;
 use results::watch::WatchReport;
 
 use super::finding_kinds::FindingKind;
+use super::holds_over_time::over_time;
 use super::lock_state::{
     AcquireAttempt, AttemptOutcome, HoldChange, LockState, REMEMBERED_MAX, SeenFinding,
     WatchOptions, count,
@@ -406,6 +407,7 @@ impl Watcher {
         let seconds = (end - self.first_us) as f64 / 1e6;
         let mut report = self.patterns.report(seconds, self.findings);
         report.commands = self.commands;
+        (report.over_time, report.held) = over_time(&self.history);
         report.seconds = seconds;
         WatchedTraffic {
             report,

@@ -10,6 +10,7 @@ use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, Time
 use crate::timeline::{FaultBar, Span};
 use crate::units;
 use crate::verdict::State;
+use crate::watch::WatchReport;
 
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
@@ -207,6 +208,21 @@ pub(super) fn time_axis(result: &ScenarioResult) -> Option<Chart> {
             held: held.as_ref(),
         })),
     }
+}
+
+/// Grants and holds over the time of a watch; `None` without a grant.
+pub(super) fn over_time(watch: &WatchReport) -> Option<Chart> {
+    let over = watch.over_time.as_ref()?;
+    Some(svg::time_axis(&TimeAxis {
+        title: "Over the time of the watch".to_owned(),
+        window: Span {
+            from_ns: 0,
+            to_ns: over.part_ns.saturating_mul(over.grants.len() as u64),
+        },
+        faults: &[],
+        over_time: Some(over),
+        held: watch.held.as_ref(),
+    }))
 }
 
 /// Who held around the worst anomaly, where that is too short to be seen over the time of the run.

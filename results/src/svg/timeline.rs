@@ -13,7 +13,9 @@ use crate::over_time::OverTime;
 use crate::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use crate::units;
 
+/// Names of lanes have so much room at least, and so much at most.
 const LEFT: f64 = 110.0;
+const LEFT_MAX: f64 = 190.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 26.0;
 const LANE: f64 = 30.0;
@@ -65,7 +67,8 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let curves = f64::from(u8::from(data.over_time.is_some()) + u8::from(tail.is_some()));
     let holds_top = TOP + CURVE * curves;
     let bottom = holds_top + LANE * owners.len() as f64 + 6.0;
-    let axis = Axis::exact(from_ns as f64, to_ns as f64, (LEFT, WIDTH - RIGHT));
+    let left = room_for(&owners);
+    let axis = Axis::exact(from_ns as f64, to_ns as f64, (left, WIDTH - RIGHT));
     let span = |start_ns: u64, end_ns: Option<u64>| {
         let x1 = axis.at(start_ns.max(from_ns) as f64);
         let x2 = axis.at(end_ns.unwrap_or(to_ns).min(to_ns) as f64);
@@ -80,12 +83,12 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     axis.draw_below(&mut canvas, TOP, bottom, |ns| {
         format!("{} s", (ns / 1e3).round() / 1e6)
     });
-    labels_of_faults(&mut canvas, data.faults, |ns| {
+    labels_of_faults(&mut canvas, left, data.faults, |ns| {
         axis.at(ns.max(from_ns) as f64)
     });
     let mut values = String::new();
     if let Some(over) = data.over_time {
-        grants(&mut canvas, &axis, over, TOP);
+        grants(&mut canvas, &axis, over, (left, TOP));
         let _ = write!(
             values,
             " data-part=\"{}\" data-grants=\"{}\"",
@@ -94,7 +97,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         );
     }
     if let Some((interval_ns, name, tail)) = &tail {
-        let lane = (TOP + CURVE, *name);
+        let lane = ((left, TOP + CURVE), *name);
         tail_curve(&mut canvas, &axis, *interval_ns, tail, lane);
         let words = tail
             .iter()
@@ -107,8 +110,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     }
     for (index, (client, owner)) in owners.iter().enumerate() {
         let y = holds_top + LANE * index as f64;
-        let name = canvas::fit(&format!("{client} / {owner}"), LEFT - 12.0);
-        canvas.text("c-end", (LEFT - 10.0, y + 20.0), &name);
+        lane_label(&mut canvas, (left, y), client, owner);
         let before = owners.iter().map(|(name, _)| name).unique();
         let color = color(before.take_while(|name| *name != client).count());
         let own = |c: &str, o: &str| (c, o) == (*client, *owner);
@@ -139,7 +141,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let tip = format!("two at once for {long}, from {from}");
         canvas.rect("c-over", (x, TOP), (width.max(2.0), bottom - TOP), &tip);
     }
-    canvas.text("c-muted", (LEFT, bottom + 36.0), &note(data));
+    canvas.text("c-muted", (left, bottom + 36.0), &note(data));
     let holds = data.held.map_or(0, |held| held.holds.len());
     let [from, to] = [from_ns, to_ns].map(units::instant);
     let described = format!(
@@ -151,11 +153,39 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let values = match values.as_str() {
         "" => values,
         some => format!(
-            " data-to=\"{to_ns}\" data-left=\"{LEFT}\" data-right=\"{}\"{some}",
+            " data-to=\"{to_ns}\" data-left=\"{left}\" data-right=\"{}\"{some}",
             WIDTH - RIGHT
         ),
     };
     Chart::new(&data.title, described, bottom + 44.0, canvas).with_values(values)
+}
+
+/// Client and caller as one line, or as two where they are longer.
+fn lane_lines(client: &str, owner: &str) -> Vec<String> {
+    let whole = units::enclosed(&format!("{client} / "), owner, "");
+    match () {
+        () if owner.is_empty() => vec![client.to_owned()],
+        () if whole.chars().count() as f64 * canvas::CHARACTER <= LEFT - 12.0 => vec![whole],
+        () => vec![client.to_owned(), owner.to_owned()],
+    }
+}
+
+/// Names of lanes as wide as they are, within bounds.
+fn room_for(owners: &[(&str, &str)]) -> f64 {
+    let lines = owners
+        .iter()
+        .flat_map(|(client, owner)| lane_lines(client, owner));
+    let most = lines.map(|line| line.chars().count()).max().unwrap_or(0);
+    (most as f64 * canvas::CHARACTER + 12.0).clamp(LEFT, LEFT_MAX)
+}
+
+fn lane_label(canvas: &mut Canvas, (left, top): (f64, f64), client: &str, owner: &str) {
+    let lines = lane_lines(client, owner);
+    let first = if lines.len() > 1 { 13.0 } else { 20.0 };
+    for (line, y) in lines.iter().zip([first, 26.0]) {
+        let line = canvas::fit(line, left - 12.0);
+        canvas.text("c-end", (left - 10.0, top + y), &line);
+    }
 }
 
 /// Client and caller of each lane; over a whole run those of the longest overlap first.
@@ -183,7 +213,7 @@ fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
 }
 
 /// A tick for each part of the time with a grant, as high as it has grants.
-fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, top: f64) {
+fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, (left, top): (f64, f64)) {
     let most = over.grants.iter().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
     let parts = over
@@ -199,7 +229,7 @@ fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, top: f64) {
     canvas.lines("c-tick", &ticks.collect::<Vec<_>>());
     label_of_curve(
         canvas,
-        top,
+        (left, top),
         "grants",
         &format!("to {most} in {}", units::duration(over.part_ns)),
     );
@@ -211,7 +241,7 @@ fn tail_curve(
     axis: &Axis,
     interval_ns: u64,
     tail: &[Option<u64>],
-    (top, name): (f64, &str),
+    ((left, top), name): ((f64, f64), &str),
 ) {
     let most = tail.iter().flatten().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
@@ -229,23 +259,31 @@ fn tail_curve(
         .flatten()
         .map(|(x, y)| [(*x - 1.5, *y), (*x + 1.5, *y)]);
     canvas.lines("c-tick", &dots.collect::<Vec<_>>());
-    label_of_curve(canvas, top, name, &format!("to {}", units::duration(most)));
+    label_of_curve(
+        canvas,
+        (left, top),
+        name,
+        &format!("to {}", units::duration(most)),
+    );
 }
 
-fn label_of_curve(canvas: &mut Canvas, top: f64, name: &str, range: &str) {
-    canvas.text("c-end", (LEFT - 10.0, top + 18.0), name);
-    canvas.text("c-muted c-end", (LEFT - 10.0, top + 34.0), range);
+fn label_of_curve(canvas: &mut Canvas, (left, top): (f64, f64), name: &str, range: &str) {
+    canvas.text("c-end", (left - 10.0, top + 18.0), name);
+    canvas.text("c-muted c-end", (left - 10.0, top + 34.0), range);
 }
 
 fn note(data: &TimeAxis<'_>) -> String {
     let Some(held) = data.held else {
         return "seconds since the run began".to_owned();
     };
-    let mut note = format!(
-        "lock {}, {} intervals, seconds since the run began",
-        held.lock, held.class
-    );
-    if data.over_time.is_some() {
+    let mut note = match held.lock.as_str() {
+        "" => "the longest holds of the busiest locks, seconds since the watch began".to_owned(),
+        lock => format!(
+            "lock {lock}, {} intervals, seconds since the run began",
+            held.class
+        ),
+    };
+    if data.over_time.is_some() && !held.lock.is_empty() {
         let [from, to] = [held.from_ns, held.to_ns].map(units::instant);
         note += &format!("; holds are those from {from} to {to}");
     } else if held.omitted > 0 {
@@ -296,8 +334,8 @@ fn operation_tip(operation: &OperationBar) -> String {
 }
 
 /// Names of faults above the lanes, as far as they do not run into each other: the rest show on pointing.
-fn labels_of_faults(canvas: &mut Canvas, faults: &[FaultBar], at: impl Fn(u64) -> f64) {
-    let mut free = LEFT;
+fn labels_of_faults(canvas: &mut Canvas, left: f64, faults: &[FaultBar], at: impl Fn(u64) -> f64) {
+    let mut free = left;
     for fault in faults {
         let x = at(fault.from_ns).max(free);
         let room = WIDTH - RIGHT - x;

@@ -2,6 +2,7 @@
 
 use super::Block;
 use crate::answer::Tone;
+use crate::report::charts;
 use crate::report::document::{Phrase, Row, Table};
 use crate::svg;
 use crate::units::enclosed;
@@ -32,9 +33,12 @@ pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
         9,
         perhaps,
     );
+    let over_time =
+        charts::over_time(watch).map(|chart| Block::chart(chart, "over-time".to_owned()));
     let mut all = vec![
         Block::section("locks", "Locks", vec![Block::Table(locks(watch))]),
         Block::section("findings", "Findings", findings.flatten().collect()),
+        Block::section("over-time", "Over time", over_time.into_iter().collect()),
         Block::section("held", "Held now", vec![Block::Table(holders(watch))]),
         Block::section("perhaps", "Perhaps locks", vec![Block::Table(perhaps)]),
     ];
