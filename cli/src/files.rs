@@ -1,5 +1,7 @@
 //! Files that a user names: an error names the file too, and each command says which exit code it is.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
 
 /// A write beyond `ulimit -f` is an error from now on, and no longer the end of this process. What it starts has the usual again: a
@@ -26,9 +28,24 @@ pub(crate) fn work_dir() -> anyhow::Result<tempfile::TempDir> {
     })
 }
 
+/// Writes a file as a whole or not at all, behind a link too; a terminal, a pipe or another device is written to, and never replaced.
 pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let path = path.as_ref();
-    results::store::write_whole(path, bytes.as_ref()).map_err(|error| {
+    let (path, bytes) = (path.as_ref(), bytes.as_ref());
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_device = ["/dev", "/proc"]
+        .iter()
+        .any(|place| real.starts_with(place));
+    let is_file = path
+        .metadata()
+        .is_ok_and(|found| found.is_file() || found.is_dir());
+    let written = match is_device || path.exists() && !is_file {
+        true => OpenOptions::new()
+            .append(true)
+            .open(path)
+            .and_then(|mut device| device.write_all(bytes)),
+        false => results::store::write_whole(&real, bytes),
+    };
+    written.map_err(|error| {
         crate::exit::unwritable(format!("cannot write {}: {error}", path.display()))
     })
 }

@@ -306,6 +306,32 @@ fn a_report_of_several_runs_names_commands_that_work() {
     assert!(page.contains("## Configurations side by side"), "{page}");
 }
 
+#[test]
+fn a_document_is_written_to_a_pipe_and_behind_a_link_which_stay_what_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../results/tests/fixtures/quickstart.run.json"
+    );
+    std::fs::create_dir(dir.path().join("kept")).unwrap();
+    let text = std::fs::read_to_string(fixture)
+        .unwrap()
+        .replace("scenarios/", "");
+    std::fs::write(dir.path().join("kept/run.json"), text).unwrap();
+    std::fs::write(dir.path().join("shared.md"), "old").unwrap();
+    std::os::unix::fs::symlink("shared.md", dir.path().join("link.md")).unwrap();
+    // A device of the test's own, which a program that may do everything could replace.
+    std::os::unix::fs::symlink("/dev/stdout", dir.path().join("out.md")).unwrap();
+    for (name, piped) in [("link.md", false), ("out.md", true)] {
+        let output = run(dir.path(), &["report", "kept", "-o", name]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(dir.path().join(name).is_symlink(), "{name} was replaced");
+        assert_eq!(stdout(&output).contains("What became of the lock"), piped);
+    }
+    let shared = std::fs::read_to_string(dir.path().join("shared.md")).unwrap();
+    assert!(shared.contains("What became of the lock"), "{shared}");
+}
+
 /// A hold of one client, in a file of its own.
 fn hold(dir: &std::path::Path, client: &str, from_ms: u64, to_ms: u64) -> String {
     let at = |ms: u64| ms * 1_000_000;
