@@ -636,6 +636,47 @@ fn a_file_is_watched_and_kept_like_any_other_run() {
     assert!(page.contains(">127.0.0.1:5002</text>"), "{page}");
     assert!(page.contains("Over the time of the watch"), "{page}");
     assert!(!page.contains("no expectation"), "{page}");
+    // What was seen is a workload.
+    let server = Server::start();
+    let benched = run(
+        dir.path(),
+        &[
+            "bench",
+            "--from",
+            "run",
+            "--target",
+            &server.url(),
+            "--subject",
+            "lock-core:plain",
+            "--rounds",
+            "1",
+            "--json",
+        ],
+    );
+    let row = &json(&benched)["rows"][0];
+    let load = &row["measures"]["load"];
+    // Nine grants in 230 ms.
+    let rate = load["rate_per_s"].as_f64().expect("a rate");
+    assert!(
+        (39.0..40.0).contains(&rate) && row["workload"] == "uniform",
+        "{row}"
+    );
+    let idle = "1700000000.000001 [0 127.0.0.1:5000] \"GET\" \"x\"\n";
+    std::fs::write(dir.path().join("idle.txt"), idle).unwrap();
+    run(
+        dir.path(),
+        &["watch", "--file", "idle.txt", "--out", "idle"],
+    );
+    let none = run(
+        dir.path(),
+        &["bench", "--from", "idle", "--target", &server.url()],
+    );
+    assert_eq!(code(&none), 65, "{}", stderr(&none));
+    assert!(
+        stderr(&none).contains("has not seen a lock"),
+        "{}",
+        stderr(&none)
+    );
     // The page's text again, and the checkers on the history.
     assert_eq!(code(&run(dir.path(), &["report", "run"])), 0);
     let checked = run(

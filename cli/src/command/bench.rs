@@ -13,6 +13,7 @@ use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
 
+use super::bench_from;
 use super::bench_part;
 use super::bench_run::{Ended, judge, keep_server, measure, measure_at, sync_every_write};
 use super::bench_sweep::{self, Over};
@@ -77,7 +78,7 @@ pub(crate) struct Options {
     kind: String,
     /// Lease, or `renewed` for renewal by the library [default: the workload's, else 30s]
     #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = lease, value_name = "DURATION")]
-    lease: Option<Leasing>,
+    pub(super) lease: Option<Leasing>,
     /// Longest wait of an acquire; one that gives up is right-censored at that time
     #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     wait: Duration,
@@ -89,7 +90,10 @@ pub(crate) struct Options {
     fsync: bool,
     /// What clients do [default: uncontended,contended; in a sweep uncontended alone]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
-    workload: Vec<String>,
+    pub(super) workload: Vec<String>,
+    /// As the busiest lock of an application was used: names, hold, lease and rate that this run of `locklab watch` has seen
+    #[arg(hide_short_help = true, help_heading = LOAD, long, conflicts_with_all = ["sweep", "own_loop"], value_name = "RUN")]
+    from: Option<String>,
     /// Concurrent tasks [default: 16]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_parser = crate::args::count, value_name = "N[,N]")]
     pub(super) tasks: Vec<u32>,
@@ -105,7 +109,7 @@ pub(crate) struct Options {
     pub(super) locks: Option<u32>,
     /// Time between grant and release [default: the workload's]
     #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
-    hold: Option<Duration>,
+    pub(super) hold: Option<Duration>,
     /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most in flight
     /// [default: closed loop; with a rate 256 tasks]
     #[arg(help_heading = LOAD, long, value_parser = crate::args::rate, value_name = "RATE")]
@@ -142,7 +146,10 @@ impl Options {
     }
 }
 
-pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    if let Some(run) = options.from.clone() {
+        terminal.note(&bench_from::fill(&mut options, &run)?);
+    }
     check(&options)?;
     let slice = options.part.slice()?;
     if slice.is_some() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod bench;
+mod bench_from;
 mod bench_part;
 mod bench_run;
 mod bench_sweep;
