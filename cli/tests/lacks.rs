@@ -285,3 +285,39 @@ fn the_limit_of_processes_is_named() {
         }
     }
 }
+
+#[test]
+fn without_a_server_quickstart_says_the_one_command_of_this_system_and_offers_an_engine_that_answers()
+ {
+    let dir = place();
+    for (packager, install) in [
+        ("apk", "sudo apk add redis"),
+        ("apt-get", "sudo apt-get install redis-server"),
+    ] {
+        let path = dir.path().join(packager);
+        fs::create_dir(&path).unwrap();
+        File::create(path.join(packager)).unwrap();
+        let mut command = locklab(dir.path());
+        let output = command
+            .arg("quickstart")
+            .env("PATH", &path)
+            .env_remove("LOCKLAB_REDIS_SERVER");
+        let output = output.output().unwrap();
+        missing(&output, install);
+        let offered = stderr(&output).contains("locklab quickstart --provisioner container");
+        assert_eq!(offered, engine_answers(), "{}", stderr(&output));
+    }
+    assert!(
+        !dir.path().join("runs").exists(),
+        "nothing is kept of nothing"
+    );
+}
+
+fn engine_answers() -> bool {
+    let mut asked = Command::new("docker");
+    asked
+        .arg("version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    asked.status().is_ok_and(|status| status.success())
+}

@@ -264,9 +264,22 @@ fn candidates() -> BTreeSet<PathBuf> {
     usual.chain(servers.map(|entry| entry.path())).collect()
 }
 
+/// The programs that install packages, with the words that install one, and what its name has behind the server's make.
+const PACKAGERS: [(&str, &str, &str); 6] = [
+    ("apt-get", "sudo apt-get install", "-server"),
+    ("dnf", "sudo dnf install", ""),
+    ("apk", "sudo apk add", ""),
+    ("pacman", "sudo pacman -S", ""),
+    ("zypper", "sudo zypper install", ""),
+    ("brew", "brew install", ""),
+];
+
+/// What installs a server on this system.
 fn package(flavour: &str) -> String {
+    let here = |(program, ..): &&(&str, _, _)| in_path(program).is_some();
+    let (_, install, ending) = PACKAGERS.iter().find(here).unwrap_or(&PACKAGERS[0]);
     format!(
-        "install it with: sudo apt-get install {flavour}-server (version 7.0 or newer), or name a binary in LOCKLAB_{}_SERVER",
+        "install it with: {install} {flavour}{ending} (version 7.0 or newer), or name a binary in LOCKLAB_{}_SERVER",
         flavour.to_ascii_uppercase()
     )
 }

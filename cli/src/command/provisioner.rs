@@ -1,7 +1,7 @@
 //! `--provisioner` and its companions: what servers run in, and what `up` and `ps` say of them.
 
 use clap::Args;
-use cluster_config::{ProvisionerKind, Running, Topology};
+use cluster_config::{ProvisionerKind, Running, Topology, TopologyKind};
 
 const RUNNING: &str = "How servers run";
 
@@ -18,6 +18,13 @@ pub(crate) struct ProvisionerArgs {
 }
 
 impl ProvisionerArgs {
+    /// Whether nobody asked for containers.
+    pub(crate) fn wants_processes(&self) -> bool {
+        let mut topology = Topology::of(TopologyKind::Single);
+        self.apply(&mut topology);
+        topology.provisioner == ProvisionerKind::Process
+    }
+
     /// What the flags say replaces what the topology said. An image is a wish for containers.
     pub(crate) fn apply(&self, topology: &mut Topology) {
         if self.image.is_some() {
@@ -26,6 +33,14 @@ impl ProvisionerArgs {
         topology.provisioner = self.provisioner.unwrap_or(topology.provisioner);
         topology.image = self.image.clone().or(topology.image.take());
     }
+}
+
+/// The version of the container engine that answers here, in a build that can use one.
+pub(super) async fn engine_here() -> Option<String> {
+    #[cfg(feature = "containers")]
+    return cluster_config::engine().await.ok();
+    #[cfg(not(feature = "containers"))]
+    None
 }
 
 pub(super) fn running_server(deployment: &Running) -> serde_json::Value {

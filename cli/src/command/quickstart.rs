@@ -6,10 +6,11 @@ use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
 use chaos::scenario_source::ScenarioSource;
 use clap::Args;
-use cluster_config::{Deployment, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{Deployment, Server, Topology, TopologyKind, UpOptions, provisioner_of};
 use futures_util::future::join_all;
 
 use super::bench_run::{keep_server, measure_at, short_plan, sync_every_write};
+use super::provisioner::{ProvisionerArgs, engine_here};
 use super::run::{Keeper, seed};
 use super::scenario_batch::{batch_options, run_all};
 use crate::args::ResultArgs;
@@ -35,6 +36,8 @@ const JOBS: usize = 4;
 pub(crate) struct Options {
     #[command(flatten)]
     shown: ResultArgs,
+    #[command(flatten)]
+    provisioner: ProvisionerArgs,
 }
 
 pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -46,7 +49,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
         keeper.path().display()
     ));
 
-    let done = work(seed, &mut keeper).await;
+    let done = work(seed, &options.provisioner, &mut keeper).await;
     let interrupted = keeper.cancel.is_wanted();
     let code = match &done {
         Ok(code) => *code,
@@ -73,16 +76,26 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     done
 }
 
-async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
+async fn work(seed: u64, provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
+    // Said before anything starts.
+    if provisioner.wants_processes()
+        && let Err(error) = Server::find("redis")
+    {
+        let containers = engine_here().await.map_or(String::new(), |version| {
+            format!("; or let them run in containers of the engine {version}: locklab quickstart --provisioner container")
+        });
+        return Err(exit::missing(format!("{error}{containers}")));
+    }
     let planned = SCENARIOS
         .iter()
         .map(|name| {
-            let scenario = ScenarioSource::find(name)?.scenario.map_err(exit::input)?;
+            let mut scenario = ScenarioSource::find(name)?.scenario.map_err(exit::input)?;
+            provisioner.apply(&mut scenario.topology);
             Ok(PlannedRun::of_scenario(&scenario, seed)?)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
 
-    let measured = measure_all(keeper).await?;
+    let measured = measure_all(provisioner, keeper).await?;
     if keeper.cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
@@ -92,14 +105,19 @@ async fn work(seed: u64, keeper: &mut Keeper) -> anyhow::Result<u8> {
 }
 
 /// Starts all four topologies side by side and measures one after the other, so that no load disturbs another's figures.
-async fn measure_all(keeper: &mut Keeper) -> anyhow::Result<u8> {
+async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let bar = keeper
         .terminal
         .bar(0, "starting single, sentinel, cluster and 5 masters");
     let root = keeper.path();
     let starting = TopologyKind::REDIS.iter().map(|kind| {
         let dir = root.join("logs").join(format!("bench-{kind}"));
-        async move { Process.up(&safe(*kind), &UpOptions::new(dir)).await }
+        let mut topology = safe(*kind);
+        provisioner.apply(&mut topology);
+        async move {
+            let provisioner = provisioner_of(&topology)?;
+            provisioner.up(&topology, &UpOptions::new(dir)).await
+        }
     });
     let started = tokio::select! {
         started = join_all(starting) => started,
