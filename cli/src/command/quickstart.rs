@@ -41,6 +41,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    if options.provisioner.wants_processes()
+        && let Err(error) = Server::find("redis")
+    {
+        let containers = engine_here().await.map_or(String::new(), |version| {
+            format!("; or let them run in containers of the engine {version}: locklab quickstart --provisioner container")
+        });
+        return Err(exit::missing(format!("{error}{containers}")));
+    }
     let seed = seed(&terminal.common);
     let mut keeper = Keeper::begin(terminal, "quickstart", "quickstart", seed)?;
     keeper.shown = options.shown;
@@ -77,15 +85,6 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
 }
 
 async fn work(seed: u64, provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
-    // Said before anything starts.
-    if provisioner.wants_processes()
-        && let Err(error) = Server::find("redis")
-    {
-        let containers = engine_here().await.map_or(String::new(), |version| {
-            format!("; or let them run in containers of the engine {version}: locklab quickstart --provisioner container")
-        });
-        return Err(exit::missing(format!("{error}{containers}")));
-    }
     let planned = SCENARIOS
         .iter()
         .map(|name| {
