@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
+use crate::KeyTracking;
 use crate::background::Background;
 use crate::client_core::ClientCore;
 use crate::clock::Instant;
@@ -153,14 +154,22 @@ impl Client {
     /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were then; the
     /// worst of each server first. Empty where there is nothing to say. Settings that this user may not read are
     /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
-    /// A subscription that a server refuses is there as soon as a waiter has wanted it, and as long as it is refused.
+    /// A subscription that a server refuses is there as soon as a waiter has wanted it, and as long as it is refused; so is what
+    /// [`KeyTracking::On`](crate::KeyTracking::On) needs, as soon as a hold has wanted it.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
-        let refused = masters.filter_map(|node| {
+        let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
+        let masters: Vec<_> = masters.collect();
+        let refused = masters.iter().filter_map(|node| {
             let (_, found) = node.refusal.lock().clone()?;
             Some(Concern::messages(&node.label, found))
         });
-        self.inner.concerns.iter().cloned().chain(refused).collect()
+        let untracked = masters.iter().filter(|_| is_wanted).filter_map(|node| {
+            let why = node.untracked.lock().clone()?;
+            Some(Concern::tracking(&node.label, &why))
+        });
+        let known = self.inner.concerns.iter().cloned();
+        known.chain(refused).chain(untracked).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.

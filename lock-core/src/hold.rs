@@ -114,6 +114,8 @@ pub(crate) struct Hold {
     /// It takes a place in the line if it is not granted; and whether the client hears when it is called.
     pub(crate) in_line: Flag,
     subscribed: Flag,
+    /// Its key is followed, so that a loss is noticed when it happens.
+    pub(crate) key_is_followed: Flag,
     /// Of what several may hold at once, there was room for another.
     pub(crate) room: Flag,
     /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
@@ -176,6 +178,7 @@ impl Hold {
             asking: Flag::default(),
             in_line: Flag::default(),
             subscribed: Flag::default(),
+            key_is_followed: Flag::default(),
             room: Flag::default(),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),

@@ -81,7 +81,7 @@
 //!
 //! A [`Target`] is a URL: `redis://`, `redis-sentinel://`, `redis-cluster://`, `redlock://` for independent masters
 //! (by TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`), with user, password and database in the usual places. [`ClientOptions`] has the rest: time limits,
-//! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub). Settings of the servers that are dangerous for locks are
+//! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub), [keys that are followed](KeyTracking). Settings of the servers that are dangerous for locks are
 //! read when a client connects, and [`Client::concerns`] lists them.
 //!
 //! # Which lock to choose
@@ -193,7 +193,7 @@ pub use kind::{Kind, UnknownKind};
 pub use latch::Latch;
 pub use lock::{Holder, Lock};
 pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
-pub use options::{Pem, PubSub, TlsOptions, UnknownPubSub};
+pub use options::{KeyTracking, Pem, PubSub, TlsOptions, UnknownPubSub};
 pub use permit_id::{PermitId, UnknownPermitId};
 pub use permits::{Permit, PermitGuard, Permits};
 pub use read_write::ReadWrite;

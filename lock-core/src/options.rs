@@ -138,6 +138,25 @@ named! {
     }
 }
 
+named! {
+    /// Whether a holder is told by its server, at once, when its key is deleted or overwritten by somebody else; without it, it learns that
+    /// at its next renewal, after a third of its lease. By `CLIENT TRACKING`, over a connection of its own for each server.
+    ///
+    /// It begins with the first renewal, which comes after 1 s then: holds that are shorter cost nothing. What is followed costs one short read
+    /// for each renewal. What the server says is only a reason to renew at once: a hold is lost when that finds nothing.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[non_exhaustive]
+    pub enum KeyTracking {
+        /// Never.
+        Off = "off",
+        /// For renewed leases of 3 s and more, on servers that have it (Redis 6.0) and let this user use it.
+        #[default]
+        Auto = "auto",
+        /// For each renewed lease; a server that has it not, or refuses it, is among the [`concerns`](crate::Client::concerns).
+        On = "on",
+    }
+}
+
 /// Words that name no [`PubSub`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no way to publish; it is auto, plain, sharded or both")]
@@ -217,6 +236,9 @@ pub struct ClientOptions {
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
+    /// Whether a holder is told at once when its key is deleted or overwritten. Not of leases that are not renewed, nor of what several
+    /// hold at once (readers, semaphores, permits, several locks as one). Default `Auto`.
+    pub key_tracking: KeyTracking,
     /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already may always read again, but
     /// not as another owner, who would wait behind the writer that waits for it.
     /// A writer counts as waiting for one and a half poll bounds after it has looked, also when it gives up. A reader that has stood
@@ -247,6 +269,7 @@ impl Default for ClientOptions {
             retag_names: false,
             tracer: None,
             pub_sub: PubSub::Auto,
+            key_tracking: KeyTracking::Auto,
             writer_preference: true,
         }
     }
@@ -285,6 +308,7 @@ impl ClientOptions {
         retag_names: bool;
         tracer: Tracer => Some;
         pub_sub: PubSub;
+        key_tracking: KeyTracking;
         writer_preference: bool;
     }
 

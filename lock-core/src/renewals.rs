@@ -88,6 +88,18 @@ impl<H: Renewable> RenewalQueue<H> {
         }
     }
 
+    /// A hold that is due later is due now. False if it is not in here: it is over, or in the hands of the task that renews.
+    pub(crate) fn hasten(&self, hold: &H) -> bool {
+        let mut holds = self.holds.lock();
+        let due = hold.place().0.lock().take();
+        let Some(hold) = due.and_then(|due| holds.due.remove(&due)) else {
+            return false;
+        };
+        drop(holds);
+        self.insert(&hold, Instant::now());
+        true
+    }
+
     /// The holds that are due or soon will be, and when to look again; `None` after the end.
     pub(crate) fn take_due(&self, now: Instant) -> Option<(Vec<Arc<H>>, Option<Instant>)> {
         let mut holds = self.holds.lock();

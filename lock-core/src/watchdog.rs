@@ -2,8 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    future::{join_all, select_all},
+    stream::FuturesUnordered,
+};
 
+use crate::KeyTracking;
 use crate::background::Background;
 use crate::clock::{Instant, sleep_until};
 use crate::guard_event::LostReason;
@@ -11,12 +16,17 @@ use crate::hold::Hold;
 use crate::machine;
 use crate::renewals::RenewalQueue;
 use crate::servers::{self, ExtendOutcome, Together};
-use crate::topology::NodeError;
+use crate::topology::{NodeError, Route, WRONG_TYPE};
 use crate::waiting::queue::claim_after;
 
 /// Holds that one request renews at most: enough to make the request itself cheap, and some 100 µs of the server's time,
 /// so that others hardly wait behind it.
 const BATCH: usize = 64;
+
+/// The key of a hold is followed from its first renewal on, which comes after so long: shorter holds cost nothing more.
+const FOLLOWED_AFTER: Duration = Duration::from_secs(1);
+/// A hold in the hands of the task that renews is looked for again after so long.
+const IN_HANDS: Duration = Duration::from_millis(5);
 
 /// The task that renews begins with the client. A task that only the first hold begins would wait behind what its holder does next.
 pub(crate) fn start(background: &Background) -> Arc<RenewalQueue<Hold>> {
@@ -29,6 +39,7 @@ pub(crate) fn start(background: &Background) -> Arc<RenewalQueue<Hold>> {
 pub(crate) fn add(hold: &Arc<Hold>) {
     let first = match hold.is_unclaimed() {
         true => hold.sent_at() + claim_after(hold.granted_lease()),
+        false if is_followed(hold) => hold.sent_at() + period(hold.lease).min(FOLLOWED_AFTER),
         false => hold.sent_at() + period(hold.lease),
     };
     if hold.client().renewals.insert(hold, first) {
@@ -41,6 +52,39 @@ pub(crate) fn add(hold: &Arc<Hold>) {
 pub(crate) fn remove(hold: &Hold) {
     if hold.renewed || hold.is_unclaimed() {
         hold.client().renewals.remove(hold);
+    }
+}
+
+/// Whether its key is to be followed, for a loss to be noticed before the next renewal.
+fn is_followed(hold: &Hold) -> bool {
+    let is_wanted = match hold.client().options.key_tracking {
+        KeyTracking::Off => false,
+        KeyTracking::Auto => hold.lease >= FOLLOWED_AFTER * 3,
+        KeyTracking::On => true,
+    };
+    is_wanted && !hold.lock.form.is_shared() && hold.lock.names.all().count() == 1
+}
+
+/// Renews a hold as soon as its key says that it may be lost, whatever became of it: what is said is only a reason to look.
+async fn follow_key(hold: Arc<Hold>) {
+    let client = hold.client();
+    let names = &hold.lock.names;
+    let follow = |route: &Arc<Route>| {
+        let check = hold.lock.form.key_check(&hold.ask(hold.lease));
+        route.follow_key(&names.key, check)
+    };
+    let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();
+    while hold.is_held() {
+        let hint = select_all(keys.iter_mut().map(|key| Box::pin(key.hint())));
+        tokio::select! {
+            _ = hint => {
+                while hold.is_held() && !client.renewals.hasten(&hold) {
+                    sleep_until(Instant::now() + IN_HANDS).await;
+                }
+            }
+            () = hold.change() => {}
+            () = client.background.closed() => return,
+        }
     }
 }
 
@@ -141,9 +185,16 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
             // A claim is made once.
             if hold.renewed {
                 queue.insert(hold, sent_at + period(hold.lease));
+                if is_followed(hold) && !hold.key_is_followed.get() {
+                    hold.key_is_followed.set(true);
+                    let following = follow_key(Arc::clone(hold));
+                    hold.client().background.spawn_uncounted(following);
+                }
             }
         }
         Ok(ExtendOutcome::Missing) => hold.lose(LostReason::Missing),
+        // Somebody has put something else there.
+        Err(error) if error.code.as_deref() == Some(WRONG_TYPE) => hold.lose(LostReason::Missing),
         Ok(ExtendOutcome::Thin { .. }) | Err(_) => retry(queue, hold),
     }
 }

@@ -71,6 +71,8 @@ mod topology {
         Pattern(&'a str),
     }
 
+    pub(crate) struct KeyCheck;
+
     #[derive(Debug)]
     pub(crate) struct Message {
         pub(crate) channel: String,

@@ -40,6 +40,8 @@ named! {
         FullCoverage = "full-coverage",
         /// Waiters are told nothing, since a subscription was refused.
         Messages = "messages",
+        /// Holders are not told at once of a lost key, since the server does not say when keys change.
+        Tracking = "tracking",
         /// A setting could not be read.
         Unread = "unread",
         /// The server did not answer.
@@ -66,6 +68,18 @@ pub struct Concern {
 }
 
 impl Concern {
+    /// Of a server that does not say when keys change, for which it gives a reason.
+    pub(crate) fn tracking(node: &str, why: &str) -> Self {
+        Concern {
+            kind: ConcernKind::Tracking,
+            severity: Severity::Caution,
+            node: node.to_owned(),
+            found: format!("CLIENT TRACKING: {why}"),
+            why: "a holder whose key somebody else deletes learns it at its next renewal, after a third of its lease (10 s of 30 s), and not within milliseconds",
+            remedy: "allow it (ACL SETUSER USER +hello +client|tracking), connect past the proxy that refuses it, or set key_tracking to auto",
+        }
+    }
+
     /// Of a server that refuses subscriptions, as `found` says.
     pub(crate) fn messages(node: &str, found: String) -> Self {
         Concern {

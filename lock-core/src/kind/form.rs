@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 use redis::Value;
 
 use crate::names::Names;
-use crate::topology::{Message, Request, RequestCommand, Script};
+use crate::topology::{KeyCheck, Message, Request, RequestCommand, Script};
 
 /// A script by its name, which is its file's too, and the names of the texts in front of its own; or by a name and all of its texts.
 macro_rules! script {
@@ -201,6 +201,12 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     /// Whether a renewal of one hold is a request of its own. The script that renews many knows holds by their owners alone.
     fn renews_alone(&self, ask: &Ask<'_>) -> bool {
         self.extend_counted(ask).is_some()
+    }
+    /// What a hold's key is asked to learn of a loss, and the answer while it stands; a hint, since of several holds of an owner it knows
+    /// no one from the others. Not for what several hold at once, whose key changes with each of them.
+    fn key_check(&self, ask: &Ask<'_>) -> KeyCheck {
+        let request = of_lock(RequestCommand::Command("HEXISTS"), ask.names);
+        KeyCheck::new(&self.extend_arg(ask, request), Value::Int(1))
     }
     fn look(&self, names: &Names) -> Request {
         of_lock(RequestCommand::Script(&LOOK), names)

@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::form::{Ask, CurrentHolder, Form, ReleaseAnswer, Reply, held, left, of_lock, script};
 use crate::names::Names;
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{KeyCheck, Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_plain");
 static RELEASE: Script = script!("release_plain").alone();
@@ -89,6 +89,12 @@ impl Form for Plain {
 
     fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
         request.arg(value(ask).as_bytes())
+    }
+
+    fn key_check(&self, ask: &Ask<'_>) -> KeyCheck {
+        let value = value(ask).as_bytes().to_vec();
+        let request = of_lock(RequestCommand::Command("GET"), ask.names);
+        KeyCheck::new(&request, Value::BulkString(value))
     }
 
     fn look(&self, names: &Names) -> Request {

@@ -220,12 +220,13 @@ impl Dialer {
         self.bounded(to, |socket| self.set_up(socket, proof)).await
     }
 
-    /// Connects for subscriptions; never takes longer than the connect timeout.
+    /// Connects for subscriptions, or to be told when keys change that were read; never takes longer than the connect timeout.
     pub(super) async fn dial_for_subscriptions(
         &self,
         to: &Endpoint,
+        keys: bool,
     ) -> Result<Subscriber, DialError> {
-        self.bounded(to, |socket| self.set_up_for_subscriptions(socket))
+        self.bounded(to, |socket| self.set_up_for_subscriptions(socket, keys))
             .await
     }
 
@@ -360,8 +361,16 @@ impl Dialer {
         Ok(conn)
     }
 
-    async fn set_up_for_subscriptions(&self, socket: Socket) -> Result<Subscriber, DialError> {
+    async fn set_up_for_subscriptions(
+        &self,
+        socket: Socket,
+        keys: bool,
+    ) -> Result<Subscriber, DialError> {
         let (mut greeting, credentials) = self.greeting().await?;
+        if keys {
+            greeting.cmd("HELLO").arg(3);
+            greeting.cmd("CLIENT").arg("TRACKING").arg("ON");
+        }
         let mut connection = Subscriber::new(socket);
         greeting.cmd("PING");
         self.count(greeting.len() as u64);

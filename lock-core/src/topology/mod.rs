@@ -30,7 +30,7 @@ use self::dial::Dialer;
 use self::drive::drive;
 use self::node::Node;
 use self::pubsub::Channels;
-pub(crate) use self::pubsub::{ReceivedMessages, Subscription};
+pub(crate) use self::pubsub::{KeyFollower, ReceivedMessages, Subscription};
 pub(crate) use self::refusal::{
     CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes,
 };
@@ -171,6 +171,10 @@ pub(crate) trait Topology: Send + Sync {
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
     }
+    /// Hints whenever a key may not answer any more as is expected; nothing where the server does not say when keys change.
+    fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
+        self.channels().follow_key(key, check)
+    }
     /// What this client has heard on a lock's channel, if it listens there.
     fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.channels().heard(channel)
@@ -197,6 +201,20 @@ pub(crate) enum Tune<'a> {
     Channel(&'a str),
     /// Every channel that a pattern of PSUBSCRIBE fits; there is no such thing where publishing is sharded.
     Pattern(&'a str),
+}
+
+/// What a key is asked, and how it answers for as long as nothing has happened to it.
+pub(crate) struct KeyCheck {
+    command: redis::Cmd,
+    expected: redis::Value,
+}
+
+impl KeyCheck {
+    pub(crate) fn new(asked: &Request, expected: redis::Value) -> Self {
+        let (keys, args) = asked.parts();
+        let command = redis::cmd(asked.what().name()).arg(keys).arg(args).take();
+        KeyCheck { command, expected }
+    }
 }
 
 /// Takes a message, or says that it is there no more.

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) has_disk: Flag,
     /// The last subscription that it refused, and what it said.
     pub(crate) refusal: Mutex<Option<(String, String)>>,
+    /// Why it does not say when keys change.
+    pub(crate) untracked: Mutex<Option<String>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
     scripts: Mutex<Vec<&'static Script>>,
 }
@@ -56,6 +58,7 @@ impl Node {
             closed: Flag::default(),
             has_disk: Flag::default(),
             refusal: Mutex::default(),
+            untracked: Mutex::default(),
             scripts: Mutex::default(),
         })
     }

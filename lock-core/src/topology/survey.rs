@@ -35,7 +35,10 @@ pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport
 /// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is acknowledged.
 async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     let asked = async {
-        let dialled = node.dialer.dial_for_subscriptions(&node.endpoint).await;
+        let dialled = node
+            .dialer
+            .dial_for_subscriptions(&node.endpoint, false)
+            .await;
         let mut connection = dialled.map_err(|error| error.message)?;
         let command = redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command();
         let written = connection.write(&command).await;

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::channel::Channel;
 use super::feed::{Feed, FeedOrder};
-use super::{ChannelRouter, Order, Registry};
+use super::{ChannelRouter, Listening, Order, Registry};
 use crate::clock::Instant;
 use crate::target::Endpoint;
 
@@ -22,7 +22,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Board {
     places: Arc<dyn ChannelRouter>,
-    sharded: bool,
+    to: Listening,
     registry: Registry,
     homes: HashMap<String, Endpoint>,
     /// Until when channels are left without a home.
@@ -35,10 +35,10 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(places: Arc<dyn ChannelRouter>, sharded: bool, registry: Registry) -> Self {
+    pub(super) fn new(places: Arc<dyn ChannelRouter>, to: Listening, registry: Registry) -> Self {
         Board {
             places,
-            sharded,
+            to,
             registry,
             homes: HashMap::new(),
             refused: HashMap::new(),
@@ -103,7 +103,7 @@ impl Board {
             self.started += 1;
             if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
                 let runtime = node.dialer.runtime.clone();
-                runtime.spawn(Feed::new(self.started, node, self.sharded, back).run(inbox));
+                runtime.spawn(Feed::new(self.started, node, self.to, back).run(inbox));
             }
             (self.started, orders)
         });

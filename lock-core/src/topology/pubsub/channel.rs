@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::clock::Instant;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::topology::{Message, Reader, Tune};
+use crate::topology::{KeyCheck, Message, Reader, Tune};
 
 /// What has come on a channel since this client began to listen to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(super) struct Channel {
     heard: Mutex<ReceivedMessages>,
     status: watch::Sender<SubscriptionStatus>,
     reader: Mutex<Option<Reader>>,
+    /// Of a key, what it is asked and how it answers as long as nothing has happened to it.
+    check: Mutex<Option<Arc<KeyCheck>>>,
 }
 
 impl Channel {
@@ -51,6 +53,24 @@ impl Channel {
             heard: Mutex::new(ReceivedMessages::default()),
             status: watch::Sender::new(SubscriptionStatus::Pending),
             reader: Mutex::new(None),
+            check: Mutex::new(None),
+        }
+    }
+
+    /// What the key is expected to answer from now on.
+    pub(super) fn expect(&self, check: Option<KeyCheck>) {
+        *self.check.lock() = check.map(Arc::new);
+    }
+
+    pub(super) fn check(&self) -> Option<Arc<KeyCheck>> {
+        self.check.lock().clone()
+    }
+
+    /// The key has answered.
+    pub(super) fn checked(&self, feed: u64, as_expected: bool) {
+        self.turn(feed, SubscriptionStatus::Acknowledged);
+        if !as_expected {
+            self.hint();
         }
     }
 
@@ -83,11 +103,15 @@ impl Channel {
     }
 
     fn set(&self, feed: u64, to: SubscriptionStatus) {
+        self.turn(feed, to);
+        self.hint();
+    }
+
+    fn turn(&self, feed: u64, to: SubscriptionStatus) {
         self.status.send_if_modified(|status| {
             let ours = self.home.load(Ordering::Acquire) == feed;
             ours && std::mem::replace(status, to) != to
         });
-        self.hint();
     }
 
     pub(super) fn message(&self, message: &Message) {

@@ -6,16 +6,20 @@ use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::{Order, channel::Channel};
+use super::{Listening, Order, channel::Channel};
 use crate::clock::Instant;
 use crate::telemetry::degraded;
-use crate::topology::refusal::{RequestPurpose, passes};
+use crate::topology::refusal::{RequestPurpose, WRONG_TYPE, passes};
 use crate::topology::{Message, NodeError, dial::Dialer, node::Node, subscriber::Subscriber};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause before the node is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// Longest pause where keys are followed, which a server may not have, and of which a loss costs no more than the time to the next renewal.
+const KEYS_BACK_OFF: Duration = Duration::from_secs(10);
+/// As `QUIET`, there.
+const KEYS_QUIET: Duration = Duration::from_secs(15);
 /// A server that ends so many connections in a row at their first subscription refuses it: proxies do without a word.
 const SILENT_REFUSALS: u32 = 3;
 
@@ -33,7 +37,7 @@ struct Member {
 pub(super) struct Feed {
     id: u64,
     node: Arc<Node>,
-    sharded: bool,
+    to: Listening,
     board: UnboundedSender<Order>,
     members: HashMap<String, Member>,
 }
@@ -54,13 +58,13 @@ impl Feed {
     pub(super) fn new(
         id: u64,
         node: Arc<Node>,
-        sharded: bool,
+        to: Listening,
         board: UnboundedSender<Order>,
     ) -> Self {
         Feed {
             id,
             node,
-            sharded,
+            to,
             board,
             members: HashMap::new(),
         }
@@ -70,10 +74,16 @@ impl Feed {
     pub(super) async fn run(mut self, mut orders: UnboundedReceiver<FeedOrder>) {
         let mut pause = BACK_OFF.0;
         let mut silent_ends = 0;
+        let keys = self.to == Listening::Keys;
+        let longest = if keys { KEYS_BACK_OFF } else { BACK_OFF.1 };
         loop {
             let dialled = {
                 let node = self.node.clone();
-                let dial = async move { node.dialer.dial_for_subscriptions(&node.endpoint).await };
+                let dial = async move {
+                    node.dialer
+                        .dial_for_subscriptions(&node.endpoint, keys)
+                        .await
+                };
                 self.meanwhile(&mut orders, dial).await
             };
             match dialled {
@@ -94,7 +104,13 @@ impl Feed {
                         }
                     }
                 }
-                Some(Err(_)) => {}
+                Some(Err(error)) => {
+                    if keys && error.code.is_some() {
+                        for Member { channel, .. } in self.members.values() {
+                            self.refuse(channel, &error.message);
+                        }
+                    }
+                }
             }
             for member in self.members.values_mut() {
                 member.pending = 0;
@@ -103,7 +119,7 @@ impl Feed {
             if self.meanwhile(&mut orders, sleep(pause)).await.is_none() {
                 return;
             }
-            pause = (pause * 2).min(BACK_OFF.1);
+            pause = (pause * 2).min(longest);
         }
     }
 
@@ -144,6 +160,11 @@ impl Feed {
             heard: Instant::now(),
         };
         let patience = self.node.dialer.response_timeout;
+        let quiet = if self.to == Listening::Keys {
+            KEYS_QUIET
+        } else {
+            QUIET
+        };
         let mut tick =
             interval((patience / 2).clamp(Duration::from_millis(20), Duration::from_millis(500)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -184,6 +205,10 @@ impl Feed {
                     live.heard = Instant::now();
                     live.expecting = None;
                     match value {
+                        Value::Array(parts) if self.to == Listening::Keys => self.changed(&mut live, &parts),
+                        Value::ServerError(error) if live.is_of_another_type(&error) => {
+                            self.answered(&mut live, &Value::Nil);
+                        }
                         Value::Array(parts) => {
                             live.note(&parts);
                             self.take(&parts);
@@ -197,15 +222,15 @@ impl Feed {
                                 self.refused(&name, &refusal);
                             }
                         }
-                        // PONG, before anything is subscribed.
-                        _ => drop(live.asked.pop_front()),
+                        // PONG, before anything is subscribed, or what a key holds.
+                        value => self.answered(&mut live, &value),
                     }
                 }
                 _ = tick.tick() => {
                     if live.expecting.is_some_and(|since| since.elapsed() > patience) {
                         break;
                     }
-                    if live.expecting.is_none() && live.heard.elapsed() > QUIET {
+                    if live.expecting.is_none() && live.heard.elapsed() > quiet {
                         live.queue("PING", None);
                     }
                 },
@@ -219,6 +244,14 @@ impl Feed {
 
     /// Subscribes or ends a subscription; its acknowledgement comes later.
     fn ask(&self, live: &mut Live, channel: &Channel, on: bool) {
+        if self.to == Listening::Keys {
+            // Whatever a key that nobody follows any more is said to do is overheard.
+            if let Some(check) = channel.check().filter(|_| on) {
+                live.commands.add_command(check.command.clone());
+                live.note_asked(Some(channel.name.clone()));
+            }
+            return;
+        }
         let verb = self.verb(channel, on);
         if let Some(tracer) = &self.node.dialer.tracer {
             tracer.channel(&self.node.label, verb, &channel.name, None);
@@ -226,14 +259,48 @@ impl Feed {
         live.queue(verb, Some(&channel.name));
     }
 
+    /// Keys have changed, which may be a renewal: each is asked what it holds, and followed on by that. Without names all have gone.
+    fn changed(&self, live: &mut Live, parts: &[Value]) {
+        let names = match parts {
+            [Value::BulkString(kind), names] if kind == b"invalidate" => names,
+            _ => return,
+        };
+        for member in self.members.values() {
+            let is_meant = match names {
+                Value::Array(names) => names.iter().any(|name| {
+                    matches!(name, Value::BulkString(name) if name == member.channel.name.as_bytes())
+                }),
+                _ => true,
+            };
+            if is_meant {
+                self.ask(live, &member.channel, true);
+            }
+        }
+    }
+
+    /// The answer to what was asked first: PONG, or what a key holds.
+    fn answered(&self, live: &mut Live, value: &Value) {
+        live.answered = true;
+        let Some(Some(name)) = live.asked.pop_front() else {
+            return;
+        };
+        if let Some(Member { channel, .. }) = self.members.get(&name)
+            && let Some(check) = channel.check()
+        {
+            channel.checked(self.id, check.expected == *value);
+            self.node.untracked.lock().take();
+        }
+    }
+
     fn verb(&self, channel: &Channel, on: bool) -> &'static str {
-        match (self.sharded, channel.pattern, on) {
-            (true, _, true) => "SSUBSCRIBE",
-            (true, _, false) => "SUNSUBSCRIBE",
-            (false, true, true) => "PSUBSCRIBE",
-            (false, true, false) => "PUNSUBSCRIBE",
-            (false, false, true) => "SUBSCRIBE",
-            (false, false, false) => "UNSUBSCRIBE",
+        match (self.to, channel.pattern, on) {
+            (Listening::Keys, ..) => "CLIENT TRACKING",
+            (Listening::Sharded, _, true) => "SSUBSCRIBE",
+            (Listening::Sharded, _, false) => "SUNSUBSCRIBE",
+            (Listening::Plain, true, true) => "PSUBSCRIBE",
+            (Listening::Plain, true, false) => "PUNSUBSCRIBE",
+            (Listening::Plain, false, true) => "SUBSCRIBE",
+            (Listening::Plain, false, false) => "UNSUBSCRIBE",
         }
     }
 
@@ -300,6 +367,10 @@ impl Feed {
     }
 
     fn refuse(&self, channel: &Channel, why: &str) {
+        if self.to == Listening::Keys {
+            *self.node.untracked.lock() = Some(why.to_owned());
+            return channel.refused(self.id);
+        }
         let verb = self.verb(channel, true);
         let found = format!("{verb} {}: {why}", channel.name);
         degraded(&self.node.label, &found);
@@ -330,8 +401,17 @@ impl Live {
     /// Writes a command with the next others; its acknowledgement comes later.
     fn queue(&mut self, verb: &str, channel: Option<&str>) {
         self.commands.cmd(verb).arg(channel);
-        self.asked.push_back(channel.map(str::to_owned));
+        self.note_asked(channel.map(str::to_owned));
+    }
+
+    fn note_asked(&mut self, channel: Option<String>) {
+        self.asked.push_back(channel);
         self.expecting.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether a key that was asked holds something else than a lock.
+    fn is_of_another_type(&self, error: &redis::ServerError) -> bool {
+        error.code() == WRONG_TYPE && matches!(self.asked.front(), Some(Some(_)))
     }
 
     /// Writes what is queued; false if the connection does not take it in time.

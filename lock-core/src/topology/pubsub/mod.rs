@@ -10,9 +10,9 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use self::board::Board;
-pub(crate) use self::channel::ReceivedMessages;
 use self::channel::{Channel, Waiter};
-use super::{Reader, Tune, node::Node, slot};
+pub(crate) use self::channel::{ReceivedMessages, Waiter as KeyFollower};
+use super::{KeyCheck, Reader, Tune, node::Node, slot};
 use crate::PubSub;
 use crate::machine::ClientRuntime;
 use crate::sync::Mutex;
@@ -39,11 +39,22 @@ enum Order {
     Lost,
 }
 
+/// What the connections of a hub listen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listening {
+    /// SUBSCRIBE and PSUBSCRIBE.
+    Plain,
+    /// SSUBSCRIBE.
+    Sharded,
+    /// Keys, each a channel by its name: the server says when they change, and is then asked what they hold.
+    Keys,
+}
+
 type Registry = Arc<Mutex<HashMap<String, Arc<Channel>>>>;
 
 pub(crate) struct Hub {
     places: Arc<dyn ChannelRouter>,
-    sharded: bool,
+    to: Listening,
     registry: Registry,
     runtime: ClientRuntime,
     board: Mutex<Option<UnboundedSender<Order>>>,
@@ -51,15 +62,15 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// `sharded` subscribes with SSUBSCRIBE. Nothing happens before the first subscription.
-    pub(crate) fn new(
+    /// Nothing happens before the first subscription.
+    pub(super) fn new(
         places: Arc<dyn ChannelRouter>,
-        sharded: bool,
+        to: Listening,
         runtime: &ClientRuntime,
     ) -> Self {
         Hub {
             places,
-            sharded,
+            to,
             registry: Registry::default(),
             runtime: runtime.clone(),
             board: Mutex::new(None),
@@ -68,6 +79,10 @@ impl Hub {
     }
 
     pub(crate) fn join(&self, key: &[u8], tune: Tune<'_>) -> Waiter {
+        self.join_checked(key, tune, None)
+    }
+
+    fn join_checked(&self, key: &[u8], tune: Tune<'_>, check: Option<KeyCheck>) -> Waiter {
         let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
         let mut registry = self.registry.lock();
         let known = registry.get(name).cloned();
@@ -76,6 +91,9 @@ impl Hub {
             registry.insert(name.to_owned(), channel.clone());
             channel
         });
+        if check.is_some() {
+            channel.expect(check);
+        }
         let mut board = self.board.lock();
         if let Some(orders) = board.as_ref().filter(|orders| !orders.is_closed()) {
             if known.is_none() {
@@ -103,7 +121,7 @@ impl Hub {
 
     fn start_board(&self) -> UnboundedSender<Order> {
         let (orders, inbox) = unbounded_channel();
-        let board = Board::new(self.places.clone(), self.sharded, self.registry.clone());
+        let board = Board::new(self.places.clone(), self.to, self.registry.clone());
         self.runtime.spawn(board.run(inbox));
         orders
     }
@@ -120,6 +138,7 @@ pub(crate) struct Channels {
     hub: Hub,
     /// Of the sharded channels, where `hub` has the plain ones: each over a connection of its own.
     sharded: Option<Hub>,
+    keys: Hub,
 }
 
 impl Channels {
@@ -130,9 +149,14 @@ impl Channels {
         runtime: &ClientRuntime,
     ) -> Self {
         let both = way == PubSub::Both;
+        let hub = |to| Hub::new(Arc::clone(&places), to, runtime);
         Channels {
-            hub: Hub::new(Arc::clone(&places), way == PubSub::Sharded, runtime),
-            sharded: both.then(|| Hub::new(places, true, runtime)),
+            hub: hub(match way {
+                PubSub::Sharded => Listening::Sharded,
+                _ => Listening::Plain,
+            }),
+            sharded: both.then(|| hub(Listening::Sharded)),
+            keys: hub(Listening::Keys),
         }
     }
 
@@ -143,6 +167,12 @@ impl Channels {
         }
     }
 
+    /// Hints whenever a key may not answer any more as is expected.
+    pub(crate) fn follow_key(&self, key: &str, check: KeyCheck) -> Waiter {
+        self.keys
+            .join_checked(key.as_bytes(), Tune::Channel(key), Some(check))
+    }
+
     /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes in both.
     pub(crate) fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.hub.heard(channel)
@@ -150,7 +180,7 @@ impl Channels {
 
     /// The word by which scripts know how to announce.
     pub(crate) fn publish_command(&self) -> &'static str {
-        match (&self.sharded, self.hub.sharded) {
+        match (&self.sharded, self.hub.to == Listening::Sharded) {
             (Some(_), _) => "BOTH",
             (None, true) => "SPUBLISH",
             (None, false) => "PUBLISH",
@@ -164,6 +194,7 @@ impl Channels {
     pub(crate) fn close(&self) {
         self.hub.close();
         self.sharded.iter().for_each(Hub::close);
+        self.keys.close();
     }
 }
 

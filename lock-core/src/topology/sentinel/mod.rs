@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use self::state::{SentinelNode, State};
 use super::dial::Dialer;
 use super::node::Node;
-use super::pubsub::{Channels, Hub};
+use super::pubsub::{Channels, Hub, Listening};
 use super::{NodeError, Request, Secure, Topology, Tune};
 use crate::ClientOptions;
 use crate::clock::{Instant, timeout_at};
@@ -47,7 +47,7 @@ impl Sentinel {
         let announcements: Vec<_> = state
             .witnesses
             .iter()
-            .map(|witness| Hub::new(witness.clone(), false, runtime))
+            .map(|witness| Hub::new(witness.clone(), Listening::Plain, runtime))
             .collect();
         let watchers = announcements
             .iter()

@@ -1,4 +1,5 @@
-//! Reads replies from the bytes of a connection (RESP2, as the Redis documentation describes it).
+//! Reads replies from the bytes of a connection: RESP2, as the Redis documentation describes it, and what RESP3 adds to it where keys are
+//! tracked (pushes, maps, null).
 use std::fmt;
 
 use redis::Value;
@@ -118,7 +119,7 @@ impl ReplyDecoder {
         let Some(end) = input[from..].windows(2).position(|pair| pair == b"\r\n") else {
             self.searched = input.len().saturating_sub(1);
             return match input.first() {
-                Some(b'+' | b'-' | b':' | b'$' | b'*') | None => Ok(None),
+                Some(b'+' | b'-' | b':' | b'$' | b'*' | b'>' | b'%' | b'_') | None => Ok(None),
                 Some(_) => Err(BadReply::Malformed),
             };
         };
@@ -149,10 +150,15 @@ impl ReplyDecoder {
                     length,
                 )));
             }
-            b'*' => match usize::try_from(number(text)?) {
-                Ok(count) => return Ok(Some((Element::Array(count), line.len()))),
+            b'*' | b'>' | b'%' => match usize::try_from(number(text)?) {
+                Ok(count) => {
+                    let parts = if *kind == b'%' { 2 } else { 1 };
+                    let array = Element::Array(count.saturating_mul(parts));
+                    return Ok(Some((array, line.len())));
+                }
                 Err(_) => Value::Nil,
             },
+            b'_' => Value::Nil,
             _ => return Err(BadReply::Malformed),
         };
         Ok(Some((Element::Scalar(value), line.len())))
