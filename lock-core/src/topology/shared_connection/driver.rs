@@ -146,7 +146,8 @@ impl Driver {
                         Err(error) => Poll::Ready(error.to_string()),
                     };
                 }
-                if queue.busy && !std::mem::replace(&mut self.waited, true) {
+                let hurries = std::mem::take(&mut queue.urgent);
+                if queue.busy && !hurries && !std::mem::replace(&mut self.waited, true) {
                     // The tasks that were just woken ask first; then what they left leaves in one write. To yield wakes no other
                     // worker of the runtime, as to wake oneself does.
                     queue.driver_woken = true;

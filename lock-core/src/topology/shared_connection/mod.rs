@@ -80,6 +80,8 @@ struct Queue {
     busy: bool,
     /// The driver has taken bytes that it has not written yet.
     writing: bool,
+    /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask before.
+    urgent: bool,
     /// Requests since the last write began, and how many make a part that leaves at once; 0: they leave together.
     unsent: u32,
     part: u32,
@@ -388,6 +390,7 @@ impl SharedConnection {
         let replies = write(&mut queue.out);
         let index = queue.place(replies, deadline, context.waker().clone());
         queue.unsent += 1;
+        queue.urgent |= at_once && queue.writing;
         let leaves = idle || (at_once || queue.unsent == queue.part) && !queue.writing;
         if leaves {
             queue.unsent = 0;

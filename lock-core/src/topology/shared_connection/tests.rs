@@ -233,3 +233,29 @@ async fn what_a_burst_needed_is_not_kept() {
     assert_eq!((queue.slots.capacity(), queue.free.capacity()), (0, 0));
     assert!(queue.out.capacity() <= KEEP);
 }
+
+/// The driver has taken bytes that it has not written yet, and several requests are under way, when a program ends with a release: the poll
+/// of the driver that is going on is the last one.
+#[tokio::test]
+async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
+    let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
+    let mut driver = Box::pin(driver);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(driver.as_mut().poll(&mut context).is_pending());
+    {
+        let mut queue = wire.queue.lock();
+        (queue.busy, queue.writing) = (true, true);
+    }
+    let write = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"PING\r\n");
+        1
+    };
+    let mut release = Box::pin(wire.ask(write, None, true));
+    assert!(release.as_mut().poll(&mut context).is_pending());
+    assert!(!wire.queue.lock().out.is_empty(), "the driver is writing");
+    assert!(driver.as_mut().poll(&mut context).is_pending());
+    let mut said = [0; 6];
+    let came = timeout(Duration::from_secs(20), server.read_exact(&mut said)).await;
+    came.expect("it has left").unwrap();
+    assert_eq!(&said, b"PING\r\n");
+}
