@@ -24,6 +24,12 @@ cargo clippy --locked --workspace --lib --bins --tests --examples --bench '*' $F
 cargo clippy --locked -p bench -p chaos -p cli --lib --bins --test part -- -D warnings
 # The quickstart's, which leaves out what it does not need.
 cargo clippy --locked -p cli --no-default-features -- -D warnings
+# The library without TLS, for who has no C compiler.
+cargo clippy --locked -p lock-core --no-default-features -- -D warnings
+if cargo tree --locked -p lock-core --no-default-features -e normal,build --prefix none | grep '^cc '; then
+    echo 'lock-core without its feature tls needs a C compiler' >&2
+    exit 1
+fi
 
 step docs
 # The examples are named so that dependencies have the features that they have for clippy, and are not checked anew.

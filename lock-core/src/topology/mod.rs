@@ -10,7 +10,6 @@ mod node;
 mod pubsub;
 mod refusal;
 mod request;
-mod secure;
 mod sentinel;
 mod shared_connection;
 mod single;
@@ -19,6 +18,7 @@ mod subscriber;
 pub(crate) mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tls;
 mod vote;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -35,10 +35,10 @@ pub(crate) use self::refusal::{
     CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes,
 };
 pub(crate) use self::request::{Request, RequestCommand, Script, WaitFor};
-pub(crate) use self::secure::Secure;
 use self::sentinel::Sentinel;
 use self::single::Single;
 pub use self::slot::slot;
+pub(crate) use self::tls::Secure;
 use self::vote::Voter;
 use crate::clock::Instant;
 use crate::machine::ClientRuntime;

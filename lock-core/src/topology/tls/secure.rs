@@ -14,9 +14,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
+pub(in crate::topology) use tokio_rustls::client::TlsStream;
 
-use super::dial_error::DialError;
+use crate::topology::dial_error::DialError;
 use crate::{Pem, TlsOptions};
 
 /// What every TLS connection of a client is made from. Cheap to clone.
