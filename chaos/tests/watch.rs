@@ -737,6 +737,61 @@ fn effects_alone_show_grants_and_ends() {
 }
 
 #[test]
+fn lines_of_every_form_are_read() {
+    // Another database is another lock; clients are addresses of both kinds and sockets; values are bytes; a function and a read-only script call too.
+    let cycles = [
+        ("0", "127.0.0.1:5001", A),
+        ("3", "[::1]:5001", B),
+        (
+            "3",
+            "unix:/run/redis.sock",
+            r#"\xfe\x01\"\\\r\n\xc3\xa4 \x00\xff"#,
+        ),
+    ];
+    let mut text = String::new();
+    for (at, (database, client, value)) in cycles.iter().enumerate() {
+        let mut line = |micros: usize, client: &str, words: &str| {
+            let plus = if at == 0 { "+" } else { "" };
+            writeln!(
+                text,
+                "{plus}1700000000.{micros:06} [{database} {client}] {words}"
+            )
+            .unwrap();
+        };
+        let at = at * 100;
+        line(
+            at,
+            client,
+            &format!(r#""set" "order:1" "{value}" "px" "10000" "nx""#),
+        );
+        line(
+            at + 10,
+            client,
+            r#""EVAL_RO" "return redis.call('get',KEYS[1])" "1" "order:1""#,
+        );
+        line(at + 11, "lua", r#""get" "order:1""#);
+        line(
+            at + 20,
+            client,
+            &format!(r#""FCALL" "give_back" "1" "order:1" "{value}""#),
+        );
+        line(at + 21, "lua", r#""GET" "order:1""#);
+        line(at + 22, "lua", r#""DEL" "order:1""#);
+    }
+    // Held in the one database when it is granted in the other.
+    text += "1700000001.000000 [0 127.0.0.1:5001] \"SET\" \"order:1\" \"v0000000001\" \"NX\" \"EX\" \"10\"\n";
+    text += "1700000001.000001 [3 127.0.0.1:5002] \"SET\" \"order:1\" \"v0000000002\" \"NX\" \"EX\" \"10\"\n";
+    let seen = read_bytes(text.as_bytes(), WatchOptions::default())
+        .expect("MONITOR's text")
+        .finish();
+    assert_eq!(kinds(&seen), []);
+    let lock = &seen.report.locks[0];
+    let counted = (lock.names, lock.grants, lock.released, lock.still_held);
+    assert_eq!(counted, (1, 5, 3, 2), "{:?}", seen.report);
+    assert_eq!(lock.recipe, "SET NX");
+}
+
+#[test]
 fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
     let Traffic(text) = Traffic::begun()
         .set(100, 5001, A, 1_000)
