@@ -6,6 +6,7 @@ use results::watch::Certainty;
 use super::finding_kinds::FindingKind;
 use super::lock_state::{HoldChange, LockOwner, LockState, ServerHold};
 use super::recipe_table::RECIPES;
+use super::votes::MemberVote;
 use super::watch_step::{AS_CONNECTIONS_TELL, WatchStep, grant_name};
 
 /// What a holder does that wants its lock no longer.
@@ -157,6 +158,14 @@ impl WatchStep<'_> {
 
     pub(super) fn renewed(&mut self, lock: &mut LockState, place: usize, until_us: Option<u64>) {
         let hold = &mut lock.holds[place];
+        let change = HoldChange {
+            owner: Some(hold.attempt.owner),
+            client: hold.attempt.owner.client,
+            is_checked: true,
+            was_done: Some(true),
+            one_level: false,
+        };
+        self.votes.push(MemberVote::Renewed(change, until_us));
         let sets_first_end =
             hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
         hold.until_us = until_us;
@@ -328,6 +337,12 @@ impl WatchStep<'_> {
 
     pub(super) fn released(&mut self, lock: &mut LockState, place: usize, change: &HoldChange) {
         let hold = lock.holds.remove(place);
+        self.votes.push(MemberVote::Released(HoldChange {
+            owner: Some(hold.attempt.owner),
+            was_done: Some(true),
+            one_level: false,
+            ..*change
+        }));
         self.note(
             lock,
             change.client,

@@ -1,5 +1,6 @@
 //! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what may have happened in between.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ const PIECE: usize = 64 << 10;
 /// A listener that is to end goes on until nothing has come for so long, and for [`END`] at most.
 const SILENCE: Duration = Duration::from_millis(20);
 const END: Duration = Duration::from_secs(1);
+/// Lines of a set of masters wait for so long for older ones of other members.
+const SKEW_US: u64 = 250_000;
 /// A connection that has ended is opened again after this, again and again.
 const REOPEN: Duration = Duration::from_millis(20);
 
@@ -86,6 +89,8 @@ pub(super) struct Source {
     /// Its connection is opened again when it ends.
     is_followed: bool,
     pub(super) info: Option<ServerInfo>,
+    /// The time of its last line.
+    last_us: u64,
 }
 
 impl Source {
@@ -111,11 +116,15 @@ pub(super) struct Listeners {
     pub(super) masters: Vec<String>,
     /// Servers of one group are single masters.
     is_alone: bool,
+    /// The servers are a set of masters, whose lines are put in the order of their times.
+    is_set: bool,
+    unordered: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    ordered: u64,
 }
 
 impl Listeners {
     pub(super) fn new(watcher: Watcher, kind: TopologyKind) -> Self {
-        let (send, pieces) = mpsc::channel(256);
+        let (send, pieces) = mpsc::channel(64);
         Self {
             watcher,
             sources: Vec::new(),
@@ -123,6 +132,9 @@ impl Listeners {
             pieces,
             stop: watch::Sender::default(),
             masters: Vec::new(),
+            is_set: kind == TopologyKind::Masters,
+            unordered: BTreeMap::new(),
+            ordered: 0,
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
         }
     }
@@ -157,6 +169,7 @@ impl Listeners {
             listens,
             is_followed: true,
             info: ServerInfo::of(servers, address).await,
+            last_us: 0,
         };
         match known {
             Some(known) => self.sources[known] = source,
@@ -178,13 +191,24 @@ impl Listeners {
         let source = &mut self.sources[place];
         match piece {
             Piece::Lines(lines) => {
-                let lines = lines.split(|byte| *byte == b'\n');
-                for line in lines.filter_map(MonitorLine::parse) {
+                let mut newest_us = 0;
+                for text in lines.split(|byte| *byte == b'\n') {
+                    let Some(line) = MonitorLine::parse(text) else {
+                        continue;
+                    };
                     let is_of = |master: &String| master.as_bytes() == line.client;
-                    if !self.masters.iter().any(is_of) {
+                    if self.is_set {
+                        // Those of one server keep their order.
+                        source.last_us = source.last_us.max(line.time_us);
+                        newest_us = source.last_us;
+                        self.ordered += 1;
+                        self.unordered
+                            .insert((newest_us, self.ordered), (place, text.to_vec()));
+                    } else if !self.masters.iter().any(is_of) {
                         self.watcher.line(place, &line);
                     }
                 }
+                self.take_ordered(newest_us.saturating_sub(SKEW_US));
                 return None;
             }
             Piece::Closed => source.listens = false,
@@ -198,8 +222,21 @@ impl Listeners {
         Some(place)
     }
 
+    /// Takes the lines of a set of masters up to a time in the order of their times: which server's came first says nothing.
+    fn take_ordered(&mut self, until_us: u64) {
+        while let Some(first) = self.unordered.first_entry()
+            && first.key().0 <= until_us
+        {
+            let (place, text) = first.remove();
+            if let Some(line) = MonitorLine::parse(&text) {
+                self.watcher.line(place, &line);
+            }
+        }
+    }
+
     /// Nobody listened to a server for a while: what may have happened to its locks.
     fn reopened(&mut self, place: usize, before: Option<&ServerInfo>, now: Option<&ServerInfo>) {
+        self.take_ordered(u64::MAX);
         let (Some(before), Some(now)) = (before, now) else {
             return self.watcher.gap(place);
         };
@@ -224,6 +261,7 @@ impl Listeners {
         {
             self.take(place, piece);
         }
+        self.take_ordered(u64::MAX);
     }
 }
 
@@ -322,6 +360,7 @@ mod tests {
             listens: true,
             is_followed: true,
             info: None,
+            last_us: 0,
         });
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
         let lines = || Piece::Lines(line.to_vec());

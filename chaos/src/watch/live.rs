@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cluster_config::{External, Role};
+use cluster_config::{External, Role, TopologyKind};
 use redis::Value;
 use results::watch::WatchCost;
 use tokio::sync::watch;
@@ -279,6 +279,9 @@ pub async fn watch_live(
         ..WatchCost::default()
     };
     let mut listeners = Listeners::new(Watcher::new(watching), servers.topology().kind);
+    if servers.topology().kind == TopologyKind::Masters {
+        listeners.watcher.set_members(watched.len());
+    }
     let all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
     if all.len() > 1 {
         let doubt = clock_doubt_us(&servers, &all).await;
@@ -298,6 +301,7 @@ pub async fn watch_live(
         note,
     };
     let end = Instant::now() + options.length;
+    let mut is_first = true;
     while !running.is_over(end) {
         for address in &all {
             let listening = running.listeners.listen(&running.servers, *address).await;
@@ -305,6 +309,9 @@ pub async fn watch_live(
                 let why = format!("MONITOR at {address}: {why}; {OFFER}");
                 return Err(RunError::Missing(why));
             }
+        }
+        if std::mem::take(&mut is_first) {
+            note("watched from now on");
         }
         let slice = options.sample.map(|(on, _)| Instant::now() + on);
         running

@@ -9,8 +9,10 @@ use super::finding_kinds::FindingKind;
 use super::recipe_table::{PERMITS, Recipe};
 use super::units::hash;
 
-/// Waiters, attempts and lapsed holds of one lock that are remembered.
+/// Waiters and attempts of one lock that are remembered.
 pub(super) const REMEMBERED_MAX: usize = 64;
+/// Lapsed holds of one lock whose holders may come back: of ten thousand locks these are most of what is kept.
+const LAPSED_MAX: usize = 16;
 
 /// How traffic is watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -151,7 +153,7 @@ impl LockState {
 
     /// Keeps a hold whose holder may come back for it.
     pub(super) fn remember_lapsed(&mut self, hold: ServerHold) {
-        if self.lapsed.len() == REMEMBERED_MAX {
+        if self.lapsed.len() >= LAPSED_MAX {
             self.lapsed.pop_front();
         }
         self.lapsed.push_back(hold);

@@ -11,6 +11,7 @@
 //! | `recipe_table.rs`, `recipes.rs`, `permits.rs` | the recipes of locks, and what a unit does to one |
 //! | `watcher.rs` | follows the locks of servers, each of which is a `lock_state.rs` |
 //! | `watch_step.rs`, `hold_change.rs`, `step_record.rs` | decides who has a lock and when that changed, and writes it down |
+//! | `votes.rs` | makes grants of a set of masters of those of its members |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
 //! | `holds_over_time.rs` | puts the holds over the time of the watch, for a picture |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
@@ -33,6 +34,7 @@ mod snapshot;
 mod sources;
 mod step_record;
 mod units;
+mod votes;
 mod watch_step;
 mod watcher;
 

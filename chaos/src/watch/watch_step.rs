@@ -12,6 +12,7 @@ use super::lock_state::{
 use super::patterns::Patterns;
 use super::recipe_table::Recipe;
 use super::units::ClientNames;
+use super::votes::MemberVote;
 
 /// A server ends a lease at a whole millisecond, and stamps a line when its command is over: an attempt this close to the end of a lease may have
 /// come before it or after it.
@@ -34,6 +35,8 @@ pub(super) struct WatchStep<'a> {
     pub(super) clients: &'a ClientNames,
     pub(super) values: &'a HashMap<u64, String>,
     pub(super) time_us: u64,
+    /// What a member of a set of masters did in this step.
+    pub(super) votes: Vec<MemberVote>,
 }
 
 impl WatchStep<'_> {
@@ -79,6 +82,7 @@ impl WatchStep<'_> {
 
     pub(super) fn lapse(&mut self, lock: &mut LockState, mut hold: ServerHold) {
         hold.is_lapsed = true;
+        self.votes.push(MemberVote::Lapsed(hold.attempt.owner));
         let until_us = hold.until_us.unwrap_or(self.time_us);
         lock.free_from_us = lock.free_from_us.max(until_us + self.doubt_us());
         self.note_of(
@@ -225,6 +229,7 @@ impl WatchStep<'_> {
         lock.is_known |= attempt.recipe.is_by_script;
         let pattern = self.patterns.of(lock.pattern);
         pattern.refusals += 1;
+        self.votes.push(MemberVote::Refused(attempt));
         let waiter = lock
             .waiters
             .iter_mut()
@@ -327,6 +332,7 @@ impl WatchStep<'_> {
     }
 
     pub(super) fn grant(&mut self, lock: &mut LockState, mut attempt: AcquireAttempt) {
+        self.votes.push(MemberVote::Granted(attempt));
         *self.holds += 1;
         let number = *self.holds;
         let lease_us = attempt

@@ -15,6 +15,7 @@ use super::patterns::{LibraryTrace, Patterns, pattern_of};
 use super::recipe_table::Recipe;
 use super::recipes::{self, ScriptRole};
 use super::units::{Assembler, Unit, hash};
+use super::votes::{MemberVote, Votes, WHOLE_SET};
 use super::watch_step::WatchStep;
 
 /// Locks that are followed at a time.
@@ -31,6 +32,20 @@ pub struct WatchedTraffic {
     pub cut: bool,
 }
 
+/// What is written down of single members of a set.
+#[derive(Debug, Default)]
+struct MemberRecords {
+    patterns: Patterns,
+    findings: Vec<SeenFinding>,
+    history: Vec<Line>,
+}
+
+impl MemberRecords {
+    fn all(&mut self) -> (&mut Patterns, &mut Vec<SeenFinding>, &mut Vec<Line>) {
+        (&mut self.patterns, &mut self.findings, &mut self.history)
+    }
+}
+
 type Locks = HashMap<Box<[u8]>, LockState>;
 
 /// Follows locks through the commands of one or several servers.
@@ -43,6 +58,9 @@ pub struct Watcher {
     /// The group of each source: servers that follow each other hold the same locks.
     groups: Vec<usize>,
     pub(super) patterns: Patterns,
+    pub(super) votes: Votes,
+    /// What single members of a set of masters did, which nobody is told.
+    of_members: MemberRecords,
     pub(super) scripts: HashMap<u64, ScriptRole>,
     findings: Vec<SeenFinding>,
     history: Vec<Line>,
@@ -78,6 +96,8 @@ impl Watcher {
             locks: HashMap::new(),
             groups: Vec::new(),
             patterns: Patterns::default(),
+            votes: Votes::default(),
+            of_members: MemberRecords::default(),
             scripts: HashMap::new(),
             findings: Vec::new(),
             history: Vec::new(),
@@ -103,6 +123,11 @@ impl Watcher {
             self.groups.resize(source + 1, 0);
         }
         self.groups[source] = group;
+    }
+
+    /// Says that each source is one of so many independent masters, a majority of which grants a lock.
+    pub fn set_members(&mut self, members: usize) {
+        self.votes = Votes::of_members(members);
     }
 
     /// By how much the clocks of servers may differ.
@@ -139,8 +164,9 @@ impl Watcher {
         self.finish_units();
         self.assembler.forget(source);
         let group = self.groups.get(source).copied().unwrap_or(0);
+        let is_concerned = |of: usize| of == group || of == WHOLE_SET;
         self.with_each(
-            |of, _| of == group,
+            |of, _| is_concerned(of),
             self.last_us,
             |step, lock| {
                 step.lose_sight(lock);
@@ -148,7 +174,7 @@ impl Watcher {
         );
         self.watched_from_us.remove(&group);
         for ((of, _), locks) in &mut self.locks {
-            if *of == group {
+            if is_concerned(*of) {
                 locks.clear();
             }
         }
@@ -211,13 +237,24 @@ impl Watcher {
             let shown = String::from_utf8_lossy(shown).into_owned();
             self.values.entry(hash(trace.value)).or_insert(shown);
         }
-        self.with(place, |step, lock| {
+        self.with(&self.counted(place), |step, lock| {
             let pattern = step.patterns.of(lock.pattern);
             if let Some(library) = pattern.add_command(&lock.name, trace) {
                 count(&mut lock.libraries, library);
                 step.look_for_two_recipes(lock);
             }
         });
+    }
+
+    /// Where commands for a lock are counted.
+    fn counted<'a>(&self, place: &LockPlace<'a>) -> LockPlace<'a> {
+        match self.votes.is_member(place.group) {
+            true => LockPlace {
+                group: WHOLE_SET,
+                ..*place
+            },
+            false => *place,
+        }
     }
 
     /// Whether an owner with this value has the lock or may have it.
@@ -244,14 +281,19 @@ impl Watcher {
             self.forget_idle(place.time_us);
         }
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
+        let is_member = self.votes.is_member(place.group);
+        let (patterns, findings, history) = match is_member {
+            true => self.of_members.all(),
+            false => (&mut self.patterns, &mut self.findings, &mut self.history),
+        };
         let locks = self.locks.entry((place.group, place.database)).or_default();
         if !locks.contains_key(place.key) {
             if followed > 2 * LOCKS_MAX {
                 return None;
             }
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
-            let pattern = self.patterns.number(&pattern_of(&name));
-            self.patterns.of(pattern).add_name(&name);
+            let pattern = patterns.number(&pattern_of(&name));
+            patterns.of(pattern).add_name(&name);
             let state = LockState {
                 name,
                 pattern,
@@ -262,9 +304,9 @@ impl Watcher {
         let lock = locks.get_mut(place.key)?;
         let mut step = WatchStep {
             options: self.options,
-            patterns: &mut self.patterns,
-            findings: &mut self.findings,
-            history: &mut self.history,
+            patterns,
+            findings,
+            history,
             history_cut: &mut self.history_cut,
             holds: &mut self.holds,
             first_us: self.first_us,
@@ -273,9 +315,34 @@ impl Watcher {
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
+            votes: Vec::new(),
         };
         step.advance(lock);
-        Some(work(&mut step, lock))
+        let done = work(&mut step, lock);
+        let votes = step.votes;
+        if is_member {
+            history.clear();
+            for vote in votes {
+                self.vote(place, vote);
+            }
+        }
+        Some(done)
+    }
+
+    /// A member of a set has voted: what a majority does, the set does.
+    fn vote(&mut self, place: &LockPlace<'_>, vote: MemberVote) {
+        if !self.votes.add(place.group, place.key, &vote) {
+            return;
+        }
+        let place = self.counted(place);
+        match vote {
+            MemberVote::Granted(attempt) => self.attempt(&place, attempt, AttemptOutcome::Granted),
+            MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
+            MemberVote::Renewed(change, until_us) => self.renew(&place, change, until_us),
+            MemberVote::Released(change) => self.release(&place, change),
+            // The set's hold has the lease of its own.
+            MemberVote::Lapsed(_) => {}
+        }
     }
 
     /// Makes room: locks that nobody holds or asks for.
@@ -338,14 +405,14 @@ impl Watcher {
 
     /// A release that came after a read of its own compared in the client, in two steps.
     pub(super) fn note_read_before(&mut self, place: &LockPlace<'_>, follows_read: bool) {
-        self.with(place, |step, lock| {
+        self.with(&self.counted(place), |step, lock| {
             step.patterns.of(lock.pattern).reads_before_delete += u64::from(follows_read)
         });
     }
 
     /// Counts a script by whether its text was sent with it.
     pub(super) fn count_script(&mut self, place: &LockPlace<'_>, is_whole: bool, is_script: bool) {
-        self.with(place, |step, lock| {
+        self.with(&self.counted(place), |step, lock| {
             let pattern = step.patterns.of(lock.pattern);
             pattern.scripts += u64::from(is_script);
             pattern.whole_scripts += u64::from(is_whole);
