@@ -177,7 +177,7 @@ impl WatchStep<'_> {
             format!("renewal by {owner} for {lease_ms} ms"),
         );
         if sets_first_end && until_us.is_some() && !hold.is_adopted {
-            let gap_us = self.time_us - hold.attempt.time_us;
+            let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             lock.holds[place].attempt.until_us = until_us;
             self.patterns
                 .of(lock.pattern)
@@ -316,7 +316,7 @@ impl WatchStep<'_> {
         if !hold.is_adopted {
             self.patterns
                 .of(lock.pattern)
-                .held(self.time_us - hold.attempt.time_us, None);
+                .held(self.time_us.saturating_sub(hold.attempt.time_us), None);
         }
         let late = lock
             .lapsed

@@ -94,7 +94,7 @@ impl WatchStep<'_> {
         if !hold.is_adopted {
             let pattern = self.patterns.of(lock.pattern);
             pattern.expired += 1;
-            pattern.held(until_us - hold.attempt.time_us, None);
+            pattern.held(until_us.saturating_sub(hold.attempt.time_us), None);
         }
         lock.remember_lapsed(hold);
     }
@@ -139,9 +139,9 @@ impl WatchStep<'_> {
             return;
         }
         if !lock.is_known {
-            let lease_us = attempt
-                .until_us
-                .map_or(u64::MAX, |until_us| until_us - attempt.time_us);
+            let lease_us = attempt.until_us.map_or(u64::MAX, |until_us| {
+                until_us.saturating_sub(attempt.time_us)
+            });
             // A hold from before the watch has ended, if it had this lease.
             lock.is_known = self.time_us.saturating_sub(self.watched_from_us)
                 > lease_us.saturating_add(doubt_us);
@@ -177,7 +177,7 @@ impl WatchStep<'_> {
         }
         let lease_ms = attempt
             .until_us
-            .map(|until_us| (until_us - attempt.time_us) / 1000);
+            .map(|until_us| (until_us.saturating_sub(attempt.time_us)) / 1000);
         self.note_attempt(lock, &attempt, lease_ms, "may have got it");
         lock.candidates.push(attempt);
     }
@@ -346,14 +346,18 @@ impl WatchStep<'_> {
             .position(|one| one.owner.is(&attempt.owner))
         {
             let waiter = lock.waiters.swap_remove(place);
-            called_us = waiter.first_us;
+            called_us = waiter.first_us.min(attempt.time_us);
             // A release may hand the lock to somebody who waits: it is then sent by another.
             if attempt.recipe.is_by_script {
                 attempt.owner.client = waiter.owner.client;
             }
         }
         let pattern = self.patterns.of(lock.pattern);
-        pattern.grant(attempt.owner.client, lease_us, attempt.time_us - called_us);
+        pattern.grant(
+            attempt.owner.client,
+            lease_us,
+            attempt.time_us.saturating_sub(called_us),
+        );
         let hold = ServerHold {
             attempt,
             until_us: attempt.until_us,
@@ -409,7 +413,7 @@ impl WatchStep<'_> {
                 let end = match before.until_us {
                     Some(end_us) => format!(
                         "{} ms before the end of the lease of {}",
-                        (end_us - attempt.time_us) / 1000,
+                        (end_us.saturating_sub(attempt.time_us)) / 1000,
                         self.owner(&before.attempt.owner)
                     ),
                     None => format!(
@@ -418,7 +422,9 @@ impl WatchStep<'_> {
                     ),
                 };
                 self.note(lock, 0, format!("two holders: granted {end}; {how}"));
-                let length_us = before.until_us.map_or(0, |end_us| end_us - attempt.time_us);
+                let length_us = before
+                    .until_us
+                    .map_or(0, |end_us| end_us.saturating_sub(attempt.time_us));
                 self.found(lock, FindingKind::Overlap, Certainty::Violated, length_us);
                 if how == AS_CONNECTIONS_TELL {
                     lock.lines.pop_back();
