@@ -353,6 +353,9 @@ pub enum SubjectError {
     /// It has nothing to lock with there, by its own word: neither its failure nor the user's.
     #[error("{0}")]
     NotApplicable(String),
+    /// A driver answered hello with `failed`: it may know other servers than these.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl SubjectError {

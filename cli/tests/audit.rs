@@ -245,6 +245,32 @@ fn a_lock_on_several_masters_is_met_there() {
 }
 
 #[test]
+fn a_driver_that_says_only_failed_where_it_does_not_work_is_judged_where_it_does() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for topology in ["single", "sentinel", "cluster"] {
+        let text = format!(
+            "name = \"on-{topology}\"\n[topology]\nkind = \"{topology}\"\n[lock]\nkind = \"plain\"\n\
+             [load]\nclients = 2\nduration = \"500ms\"\n[expect]\ncontract = \"clean\"\n"
+        );
+        let file = dir.path().join(format!("on-{topology}.toml"));
+        std::fs::write(file, text).expect("the folder can be written");
+    }
+    let files = [
+        "--scenario",
+        "on-single.toml,on-sentinel.toml,on-cluster.toml",
+    ];
+    let (code, json, said) = audit(dir.path(), &[&driver("cluster-terse")], &files);
+    assert_eq!(code, 0, "{said}");
+    for (name, outcome) in [
+        ("on-single", "not-applicable"),
+        ("on-sentinel", "not-applicable"),
+        ("on-cluster", "kept"),
+    ] {
+        assert_eq!(of(&json, 0, name)["outcome"], outcome, "{said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_audited_is_said_before_anything_starts() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(dir.path().join("no.json"), "{}").expect("a file");

@@ -74,7 +74,7 @@ fn found(report: &Value, step: &str) -> String {
 /// Servers of one that it lists are started for it, and nobody is blamed for others.
 #[test]
 fn a_driver_is_tried_where_it_works_and_nowhere_else() {
-    for mode in ["cluster-only", "cluster-refused"] {
+    for mode in ["cluster-only", "cluster-refused", "cluster-terse"] {
         let (code, broken, report) = conform(&driver(mode), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{report:#}");
         assert!(

@@ -292,7 +292,7 @@ impl ExecClient {
                 (true, _) => SubjectError::unreachable(message),
                 // Its own words: nothing went wrong, and no process is to blame.
                 (false, true) => SubjectError::NotApplicable(why),
-                (false, false) => SubjectError::usage(message),
+                (false, false) => SubjectError::Refused(message),
             });
         }
         let hello: HelloReply = serde_json::from_value(answer.body)

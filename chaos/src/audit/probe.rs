@@ -120,11 +120,13 @@ pub(super) async fn meet(
         server: None,
     };
     std::fs::create_dir_all(logs).map_err(|error| RunError::io("create", logs, &error))?;
+    // Shapes on which it answered hello with `failed`: where it works on another, it does not know these.
+    let mut refused = Vec::new();
     for shape in shapes.iter().copied() {
         let last = met.abilities.last().map(|(_, has)| has.clone());
         let has = match last {
             // One that does not answer is not asked again, nor where it says that it does not work.
-            Some(Err((AuditOutcome::Unknown, _))) => last,
+            Some(Err((AuditOutcome::Unknown, _))) if refused.is_empty() || target.is_some() => last,
             Some(Ok(_)) if target.is_some() => last,
             Some(Ok(has)) if place(shape, name, &has).is_err() && has.topologies.is_some() => {
                 Some(Ok(has))
@@ -141,11 +143,18 @@ pub(super) async fn meet(
         let subject = met.subject.clone();
         let (log, audited) = (logs.join(format!("hello-{shape}.log")), &mut met.audited);
         let then = async |answer: Result<Abilities, SubjectError>, url: &str| -> Has {
+            let is_answer = matches!(
+                &answer,
+                Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))
+            );
+            if is_answer {
+                refused.push(shape);
+            }
             let has = answer.map_err(|error| match error {
                 SubjectError::NotApplicable(why) => (AuditOutcome::NotApplicable, why),
                 other => (AuditOutcome::Unknown, other.to_string()),
             });
-            let not = matches!(has, Err((AuditOutcome::NotApplicable, _)));
+            let not = is_answer || matches!(has, Err((AuditOutcome::NotApplicable, _)));
             if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
                 let library = has.as_ref().map(|has| has.library.clone());
                 audited.library = library.unwrap_or_default();
@@ -159,6 +168,17 @@ pub(super) async fn meet(
         met.server = version;
         met.met_on = met.met_on.or(has.is_ok().then_some(shape));
         met.abilities.push((shape, has));
+    }
+    if target.is_none() && met.met_on.is_some() {
+        let of_refused = met
+            .abilities
+            .iter_mut()
+            .filter(|(shape, _)| refused.contains(shape));
+        for (_, has) in of_refused {
+            if let Err((outcome, _)) = has {
+                *outcome = AuditOutcome::NotApplicable;
+            }
+        }
     }
     Ok(met)
 }

@@ -119,7 +119,7 @@ impl RunError {
 impl From<SubjectError> for RunError {
     fn from(error: SubjectError) -> Self {
         match error {
-            SubjectError::Usage(why) => Self::Usage(why),
+            SubjectError::Usage(why) | SubjectError::Refused(why) => Self::Usage(why),
             SubjectError::Unreachable(why) => Self::Missing(why),
             SubjectError::NotApplicable(why) => Self::NotApplicable(why),
         }

@@ -235,7 +235,7 @@ pub(super) async fn record(
 fn why_unconnected(error: SubjectError) -> RunError {
     match error {
         SubjectError::Unreachable(why) => RunError::Missing(why),
-        SubjectError::Usage(why) => RunError::Input(why),
+        SubjectError::Usage(why) | SubjectError::Refused(why) => RunError::Input(why),
         SubjectError::NotApplicable(why) => RunError::NotApplicable(why),
     }
 }

@@ -47,12 +47,17 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
     let kind = TopologyKind::ALL.into_iter().find(own);
     let mut tried = vec![kind.unwrap_or(TopologyKind::Single)];
+    let mut first_refusal = None;
     let found = loop {
         let kind = tried[tried.len() - 1];
         let found = on(&options, &command, kind, terminal).await?;
         match elsewhere(&found, &tried) {
             Some(next) if options.target.is_none() => tried.push(next),
-            _ => break found,
+            // One that knows no servers at all is judged by its first answer.
+            _ => break first_refusal.filter(|_| found.is_refused).unwrap_or(found),
+        }
+        if found.is_refused {
+            first_refusal.get_or_insert(found);
         }
     };
     let driver = &options.driver;
@@ -76,10 +81,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     Ok(exit::of(found.conforms()))
 }
 
-/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis has.
+/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis has. One that answers hello with
+/// `failed` may know other servers.
 fn elsewhere(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
-    let Some(NotTried::Topology { listed, .. }) = &found.not_tried else {
-        return None;
+    let listed = match &found.not_tried {
+        Some(NotTried::Topology { listed, .. }) => listed.as_slice(),
+        None if found.is_refused => &[],
+        _ => return None,
     };
     let works = |kind: &TopologyKind| match listed.is_empty() {
         true => kind.system_name().is_none(),

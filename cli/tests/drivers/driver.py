@@ -31,6 +31,7 @@ It needs nothing but Python's standard library. Modes:
   busy-failed     answers failed where another has the lock
   cluster-only    as right, and works on a cluster only, by its hello
   cluster-refused the same, and refuses any other servers at hello
+  cluster-terse   works on a cluster only, and says no more than `failed` to a hello elsewhere
   nowhere         lists no topology at all
   ring            lists a topology that there is not
   later           as right, and has a kind of a later version too
@@ -266,6 +267,9 @@ def main():
                 continue
             if MODE == "cluster-refused" and not request["target"].startswith("redis-cluster:"):
                 reply(request, "failed", not_applicable=True, error="it needs a cluster")
+                continue
+            if MODE == "cluster-terse" and not request["target"].startswith("redis-cluster:"):
+                reply(request, "failed", error="no cluster")
                 continue
             server = Server(request["target"])
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",

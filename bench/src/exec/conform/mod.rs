@@ -89,6 +89,8 @@ pub struct Conformity {
     pub pipe: Option<PipeCost>,
     /// Why it was not tried, which is no fault of the driver.
     pub not_tried: Option<NotTried>,
+    /// It answered hello with `failed`: it may know other servers than these.
+    pub is_refused: bool,
 }
 
 /// Why a driver that said hello was not tried any further.

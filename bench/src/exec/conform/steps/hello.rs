@@ -28,6 +28,7 @@ impl Trial<'_> {
             raw.kill().await;
             return self.elsewhere(error_text(&reply.body), Vec::new());
         }
+        self.result.is_refused = matches!(&reply, Ok(reply) if reply.ending == "failed");
         self.remedy = match &reply {
             _ if !raw.wrong.is_empty() => Some(PRINTED),
             Ok(reply) if reply.ending == "ok" => None,
