@@ -19,6 +19,8 @@ pub struct Abilities {
     pub renews: bool,
     /// The lease that it renews, by its own word and after a wish; `None`: nothing is known.
     pub watchdog: Option<Duration>,
+    /// Kinds whose permits have no lease: nothing is asked of them that concerns one.
+    pub leaseless: Vec<String>,
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
@@ -57,6 +59,7 @@ impl Abilities {
         }
         self.library = format!("{} and {}", self.library, other.library);
         self.renews &= other.renews;
+        self.leaseless.extend(other.leaseless);
         self.watchdog = self.watchdog.max(other.watchdog);
         self
     }

@@ -238,6 +238,9 @@ pub(crate) struct HelloReply {
     pub(crate) features: Option<Vec<String>>,
     /// The lease of locks that the library renews by itself.
     pub(crate) watchdog_ms: Option<u64>,
+    /// Kinds whose permits have no lease.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) leaseless: Vec<String>,
 }
 
 impl HelloReply {

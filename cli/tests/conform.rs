@@ -100,6 +100,21 @@ fn a_driver_is_tried_where_it_works_and_nowhere_else() {
     }
 }
 
+/// A semaphore without a lease is asked for nothing that concerns one; all else is.
+#[test]
+fn permits_without_a_lease_are_not_asked_about_one() {
+    let semaphore = format!(
+        "{} driver lock-core:semaphore",
+        env!("CARGO_BIN_EXE_locklab")
+    );
+    let (code, broken, report) = conform(&semaphore, &[]);
+    assert_eq!((code, broken.len()), (0, 0), "{report:#}");
+    for step in ["extend", "expiry", "kill"] {
+        let why = "hello says that the kind semaphore has no lease";
+        assert_eq!(found(&report, step), why, "{report:#}");
+    }
+}
+
 /// Every step names a heading that the protocol's page has.
 fn assert_paragraphs(report: &Value) {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");

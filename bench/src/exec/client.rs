@@ -386,6 +386,7 @@ impl LockClient for ExecClient {
         let single = request.others.is_empty() && kind != "multi";
         let names = std::iter::once(&request.lock).chain(request.others);
         let names = || names.map(|name| (*name).to_owned()).collect();
+        let has_lease = !self.hello.leaseless.iter().any(|one| one == kind);
         // Ours have a cheaper way for callers without a name; of others nobody knows what they make of one who has none.
         let named = request.reenters || !self.ours;
         let line = Request {
@@ -394,7 +395,7 @@ impl LockClient for ExecClient {
             kind: Some(kind.to_owned()),
             owner: named.then(|| request.owner.to_owned()),
             wait_ms: request.wait.map(whole_ms),
-            lease_ms: request.lease.map(whole_ms),
+            lease_ms: request.lease.filter(|_| has_lease).map(whole_ms),
             permits: request.permits,
             ..Request::of("acquire")
         };
@@ -546,6 +547,7 @@ impl LockClient for ExecClient {
             features: hello.features,
             renews: hello.watchdog_ms.is_some(),
             watchdog: hello.watchdog_ms.map(Duration::from_millis),
+            leaseless: hello.leaseless,
         }
     }
 

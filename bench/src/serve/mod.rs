@@ -247,6 +247,7 @@ async fn hello(
         topologies: abilities.topologies,
         features: Some(features),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
+        leaseless: abilities.leaseless,
     };
     Ok((ok(request.id, reply), connected, to))
 }

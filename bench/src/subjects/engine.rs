@@ -493,6 +493,7 @@ impl LockClient for EngineClient {
     fn abilities(&self) -> Abilities {
         Abilities {
             features: Some(["durability", "lost"].map(str::to_owned).into()),
+            leaseless: vec!["semaphore".to_owned()],
             ..Abilities::default()
         }
     }

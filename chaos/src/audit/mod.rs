@@ -57,6 +57,11 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
             "{name} renews no lease: its hello has no `watchdog_ms`"
         ));
     }
+    if has.leaseless.contains(&kind) && scenario.load.extend.is_some() {
+        return Err(format!(
+            "{name}: permits of its kind `{kind}` have no lease"
+        ));
+    }
     let waits = !matches!(lock.durability.as_str(), "" | "none");
     let needs = scenario.audit.needs.iter().map(String::as_str);
     let says = has.features.is_some();

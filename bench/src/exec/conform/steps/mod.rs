@@ -46,6 +46,18 @@ const OF_ONE_HOLDER: [&str; 10] = [
     "loss",
 ];
 
+/// The steps that are about a lease.
+const OF_LEASES: [&str; 8] = [
+    "extend",
+    "expiry",
+    "late extend",
+    "late release",
+    "notice",
+    "renewal",
+    "loss",
+    "kill",
+];
+
 /// What a step found: kept, with a remark; or what is wrong.
 type Found = Result<String, String>;
 
@@ -74,6 +86,8 @@ pub(super) struct Trial<'a> {
     kinds: Vec<String>,
     features: Vec<String>,
     watchdog_ms: Option<u64>,
+    /// Permits of the kind have no lease.
+    is_leaseless: bool,
     locks: u32,
     wrong: Vec<String>,
     /// What to fix in the step that is tried, where that is less than what its rule has.
@@ -90,6 +104,7 @@ impl<'a> Trial<'a> {
             kinds: Vec::new(),
             features: Vec::new(),
             watchdog_ms: None,
+            is_leaseless: false,
             locks: 0,
             wrong: Vec::new(),
             remedy: None,
@@ -112,6 +127,9 @@ impl<'a> Trial<'a> {
                 $(let rule = rules.next().expect("a rule for each step");
                 let found = match self.shares(rule.0) {
                     true => not_asked("several clients may have a lock of the kind read at once"),
+                    false if self.is_leaseless && OF_LEASES.contains(&rule.0) => {
+                        not_asked(&format!("hello says that the kind {} has no lease", self.kind))
+                    }
                     false => self.$try().await.map_err(Into::into),
                 };
                 self.note(*rule, found, &mut report);)*
@@ -337,7 +355,7 @@ impl<'a> Trial<'a> {
 
     fn asking(&self, lock: &str, owner: &str, wait_ms: u64, lease_ms: Option<u64>) -> Value {
         let mut request = json!({
-            "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms,
+            "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms.filter(|_| !self.is_leaseless),
             "a_field_of_later_versions": true,
         });
         match self.kind.as_str() {
