@@ -18,6 +18,8 @@ use clap::error::ErrorKind;
 
 use crate::args::Cli;
 
+const UNWRITTEN: &str = "the result could not be written to standard output: ";
+
 fn main() -> ExitCode {
     // Whatever is said from now on, these are not.
     for argument in std::env::args_os().chain(std::env::var_os("LOCKLAB_TARGET")) {
@@ -34,8 +36,15 @@ fn main() -> ExitCode {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             );
             if asked_for {
-                let _ = error.print();
-                return ExitCode::from(exit::AS_EXPECTED);
+                let printed = error.print().and_then(|()| std::io::stdout().flush());
+                return match printed {
+                    // Who reads only the beginning has what was asked for.
+                    Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                        let _ = writeln!(std::io::stderr().lock(), "locklab: {UNWRITTEN}{error}");
+                        ExitCode::from(exit::MISSING)
+                    }
+                    _ => ExitCode::from(exit::AS_EXPECTED),
+                };
             }
             // It repeats what was typed, which may come from anywhere.
             let said = terminal::message(&error.render().to_string());
@@ -57,9 +66,7 @@ fn main() -> ExitCode {
     let done = done.map(|code| match terminal.lost() {
         None => code,
         Some(error) => {
-            terminal.warn(&format!(
-                "the result could not be written to standard output: {error}"
-            ));
+            terminal.warn(&format!("{UNWRITTEN}{error}"));
             exit::worse(code, exit::MISSING)
         }
     });

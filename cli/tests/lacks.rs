@@ -321,3 +321,20 @@ fn engine_answers() -> bool {
         .stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())
 }
+
+#[test]
+fn help_that_cannot_be_written_was_not_given() {
+    let dir = place();
+    for args in [&["--help"][..], &["audit", "--help"], &["--version"]] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = locklab(dir.path())
+            .args(args)
+            .stdout(full)
+            .output()
+            .unwrap();
+        missing(&output, "could not be written to standard output");
+    }
+}

@@ -77,9 +77,17 @@ fn a_scenario_that_a_driver_has_nothing_for_is_listed_and_the_others_go_on() {
 fn a_run_that_tried_nothing_does_not_pass() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     scenario(dir.path(), "elsewhere", "cluster", "plain");
-    let (code, _, said) = chaos(dir.path(), &["elsewhere"]);
+    let (code, run, said) = chaos(dir.path(), &["elsewhere"]);
     assert_eq!(code, 65, "{said}");
     assert!(said.contains("nothing was tried"), "{said}");
+    assert_eq!(run["not_applicable"][0]["name"], "elsewhere", "{said}");
+    assert_eq!(
+        (&run["run"], &run["as_expected"]),
+        (&"".into(), &false.into()),
+        "{said}"
+    );
+    let junit = std::fs::read_to_string(dir.path().join("j.xml")).expect("a JUnit file");
+    assert_eq!(junit.matches("<skipped").count(), 1, "{junit}");
 }
 
 #[test]

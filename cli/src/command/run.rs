@@ -220,6 +220,10 @@ impl Keeper {
         if let Some(part) = &mut self.run.part {
             part.exit_code = Some(code);
         } else if self.is_empty() {
+            self.run.as_expected = Some(false);
+            then(&self)?;
+            self.run.run.clear();
+            self.terminal.json(&answered(&self.run)?)?;
             self.discard();
             return Ok(code);
         }
