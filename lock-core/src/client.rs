@@ -155,7 +155,7 @@ impl Client {
     /// worst of each server first. Empty where there is nothing to say. Settings that this user may not read are
     /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
     /// A subscription that a server refuses is there as soon as a waiter has wanted it, and as long as it is refused; so is what
-    /// [`KeyTracking::On`](crate::KeyTracking::On) needs, as soon as a hold has wanted it.
+    /// [`KeyTracking::On`] needs, as soon as a hold has wanted it.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
         let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
