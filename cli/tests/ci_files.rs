@@ -319,7 +319,7 @@ fn a_release_is_fetched_checked_and_used_without_a_build_and_a_lost_lock_is_an_a
     let said = stdout(&output);
     assert!(said.contains("::notice title=locklab::"), "{said}");
     assert!(
-        said.contains("::error title=locklab lost::the lock was LOST%0A"),
+        said.contains("::error file=lost.toml,line=13,title=locklab lost::the lock was LOST%0A"),
         "{said}"
     );
     // What is not what its sum says is not run.

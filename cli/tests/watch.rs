@@ -190,25 +190,25 @@ tasks = 1
 locks = 2
 hold = "5ms..60ms"
 think = "2ms"
-duration = "7s"
+duration = "10s"
 [[faults]]
-at = "2s"
+at = "5s"
 for = "300ms"
 fault = "kill"
 on = "master"
 [[faults]]
-at = "3500ms"
+at = "6500ms"
 for = "400ms"
 fault = "pause"
 on = "master"
 [[faults]]
-at = "4500ms"
+at = "7500ms"
 for = "500ms"
 fault = "delay"
 on = "clients <-> master"
 with = { latency = "20ms", jitter = "10ms" }
 [[faults]]
-at = "5s"
+at = "8s"
 for = "1500ms"
 fault = "pause"
 on = "client 1"

@@ -41,16 +41,17 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let seed = seed(&terminal.common);
+    let mut keeper = Keeper::begin(terminal, "quickstart", "quickstart", seed)?;
     if options.provisioner.wants_processes()
         && let Err(error) = Server::find("redis")
     {
+        keeper.discard();
         let containers = engine_here().await.map_or(String::new(), |version| {
             format!("; or let them run in containers of the engine {version}: locklab quickstart --provisioner container")
         });
         return Err(exit::missing(format!("{error}{containers}")));
     }
-    let seed = seed(&terminal.common);
-    let mut keeper = Keeper::begin(terminal, "quickstart", "quickstart", seed)?;
     keeper.shown = options.shown;
     terminal.note(&format!(
         "quickstart: seed {seed}, kept in {}",

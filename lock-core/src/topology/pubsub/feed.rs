@@ -280,10 +280,10 @@ impl Feed {
 
     /// The answer to what was asked first: PONG, or what a key holds.
     fn answered(&self, live: &mut Live, value: &Value) {
-        live.answered = true;
         let Some(Some(name)) = live.asked.pop_front() else {
             return;
         };
+        live.answered = true;
         if let Some(Member { channel, .. }) = self.members.get(&name)
             && let Some(check) = channel.check()
         {

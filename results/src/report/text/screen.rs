@@ -74,7 +74,8 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         ));
     }
     let mut entries = by_reason(entries(run));
-    entries.sort_by_key(|entry| (order(entry.tone), Reverse(entry.weight_ns)));
+    let place = |entry: &Entry| (entry.name.clone(), entry.place.clone());
+    entries.sort_by_cached_key(|entry| (order(entry.tone), Reverse(entry.weight_ns), place(entry)));
     let table = options.width >= TABLE_WIDTH;
     let of = |tone: Tone| -> Vec<&Entry> {
         let wanted = entries.iter().filter(|entry| entry.tone == tone);
