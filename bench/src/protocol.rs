@@ -239,8 +239,7 @@ pub(crate) struct HelloReply {
     /// The lease of locks that the library renews by itself.
     pub(crate) watchdog_ms: Option<u64>,
     /// Kinds whose permits have no lease.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) leaseless: Vec<String>,
+    pub(crate) leaseless: Option<Vec<String>>,
 }
 
 impl HelloReply {

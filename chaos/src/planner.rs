@@ -115,13 +115,14 @@ impl Planner<'_> {
             None => &scenario,
         };
         let mut planned = Vec::new();
+        let declared_at = source.declared_at();
         for server in &self.matrix {
             let mut scenario = fitting.clone();
             on_server(&mut scenario.topology, server.as_ref());
             for seed in &self.seeds {
                 let digest = digest(asked, server.as_ref(), *seed, name)?;
                 let mut plan = Plan::new(&scenario, *seed);
-                plan.declared_at = source.declared_at();
+                plan.declared_at.clone_from(&declared_at);
                 let subject = subject.clone();
                 planned.push((PlannedRun { plan, subject }, digest));
             }

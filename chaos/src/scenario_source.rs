@@ -58,9 +58,14 @@ impl ScenarioSource {
         if BUILTINS.iter().any(|one| one.path == self.file) {
             return String::new();
         }
-        let mut lines = (1..).zip(self.text.lines());
-        let expects = lines.find(|(_, line)| line.trim_start().starts_with("[expect"));
-        format!("{}:{}", self.file, expects.map_or(1, |(number, _)| number))
+        format!("{}:{}", self.file, self.line_of("[expect", 0))
+    }
+
+    /// The line of a heading that stands there so many times before; the first line where it does not stand.
+    fn line_of(&self, heading: &str, index: usize) -> usize {
+        let lines = (1..).zip(self.text.lines());
+        let mut begins = lines.filter(|(_, line)| line.trim_start().starts_with(heading));
+        begins.nth(index).map_or(1, |(line, _)| line)
     }
 
     /// What is wrong with faults, with their lines; without a number with all that are drawn.
@@ -73,9 +78,7 @@ impl ScenarioSource {
                 Some(index) => ("[[faults]]", index),
                 None => ("[random]", 0),
             };
-            let lines = (1..).zip(self.text.lines());
-            let mut begins = lines.filter(|(_, line)| line.trim_start().starts_with(heading));
-            let line = begins.nth(index).map_or(1, |(line, _)| line);
+            let line = self.line_of(heading, index);
             format!("{}:{line}:1: {why}", self.file)
         });
         complaints.collect::<Vec<_>>().join("\n")

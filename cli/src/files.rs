@@ -1,6 +1,6 @@
 //! Files that a user names: an error names the file too, and each command says which exit code it is.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -35,10 +35,8 @@ pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> anyhow::
     let is_device = ["/dev", "/proc"]
         .iter()
         .any(|place| real.starts_with(place));
-    let is_file = path
-        .metadata()
-        .is_ok_and(|found| found.is_file() || found.is_dir());
-    let written = match is_device || path.exists() && !is_file {
+    let is_special = |found: Metadata| !(found.is_file() || found.is_dir());
+    let written = match is_device || path.metadata().is_ok_and(is_special) {
         true => OpenOptions::new()
             .append(true)
             .open(path)

@@ -386,7 +386,8 @@ impl LockClient for ExecClient {
         let single = request.others.is_empty() && kind != "multi";
         let names = std::iter::once(&request.lock).chain(request.others);
         let names = || names.map(|name| (*name).to_owned()).collect();
-        let has_lease = !self.hello.leaseless.iter().any(|one| one == kind);
+        let mut leaseless = self.hello.leaseless.iter().flatten();
+        let has_lease = !leaseless.any(|one| one == kind);
         // Ours have a cheaper way for callers without a name; of others nobody knows what they make of one who has none.
         let named = request.reenters || !self.ours;
         let line = Request {
@@ -547,7 +548,7 @@ impl LockClient for ExecClient {
             features: hello.features,
             renews: hello.watchdog_ms.is_some(),
             watchdog: hello.watchdog_ms.map(Duration::from_millis),
-            leaseless: hello.leaseless,
+            leaseless: hello.leaseless.unwrap_or_default(),
         }
     }
 

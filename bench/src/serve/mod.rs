@@ -247,7 +247,7 @@ async fn hello(
         topologies: abilities.topologies,
         features: Some(features),
         watchdog_ms: connected.client.watchdog().map(whole_ms),
-        leaseless: abilities.leaseless,
+        leaseless: Some(abilities.leaseless).filter(|kinds| !kinds.is_empty()),
     };
     Ok((ok(request.id, reply), connected, to))
 }

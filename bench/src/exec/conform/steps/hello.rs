@@ -95,10 +95,6 @@ impl Trial<'_> {
             let there_are = known.join(", ");
             return Err(format!("`topologies` lists `{unknown}`; there are {there_are}").into());
         }
-        let leaseless = match body.get("leaseless") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(_) => list("leaseless").ok_or_else(|| wrong("leaseless", "no list of names"))?,
-        };
         let (name, version, language) = (text("name"), text("version"), text("language"));
         self.result.library = format!("{name} {version} ({language})");
         let hello: HelloReply =
@@ -115,7 +111,7 @@ impl Trial<'_> {
             self.result.not_tried = Some(NotTried::Kind(why.clone()));
             return not_asked(&why);
         }
-        self.is_leaseless = leaseless.contains(&self.kind);
+        self.is_leaseless = hello.leaseless.unwrap_or_default().contains(&self.kind);
         let on = on.map_or(String::new(), |shape| format!(" on {shape}"));
         let mut found = format!(
             "{}; kinds {kinds}; tried with {}{on}",
