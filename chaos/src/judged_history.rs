@@ -13,7 +13,7 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::store::{HISTORY_FILE, refuse_links};
 use results::verdict::{State, Verdict};
 
-use crate::checkers::{self, CheckOptions, CheckReport, Reader};
+use crate::checkers::{self, CheckOptions, CheckReport, Reader, Record};
 use crate::kept_plan::PLAN_FILE;
 use crate::plan::Plan;
 use crate::proof;
@@ -124,6 +124,17 @@ impl JudgedHistory {
             )));
         }
         Ok(found)
+    }
+
+    /// What its lines say, unjudged, and what is to be said of a file that ends early.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is no history.
+    pub fn record(&self) -> Result<(Record, Option<String>), RunError> {
+        let mut reader = Reader::default();
+        let warning = self.read(|line| reader.line(&line))?;
+        Ok((reader.finish(warning.is_some(), &BTreeMap::new()), warning))
     }
 
     /// Judges it, with proofs of what is violated. What a user should know of that is said, and a warning where it ends early.

@@ -115,6 +115,28 @@ fn the_example_has_two_owners() {
 }
 
 #[test]
+fn the_operations_are_exported_for_another_judge() {
+    let output = check(CLEAN, &["--export", "porcupine"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let lines = stdout(&output);
+    let operations: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let ops: Vec<&str> = operations
+        .iter()
+        .filter_map(|line| line["op"].as_str())
+        .collect();
+    assert_eq!(ops, ["acquire", "end"].repeat(3), "{lines}");
+    assert!(
+        operations.iter().all(|line| line["lock"] == "orders"),
+        "{lines}"
+    );
+    let output = check(CLEAN, &["--export", "knossos"]);
+    assert_eq!(code(&output), 64);
+}
+
+#[test]
 fn too_few_grants_are_unknown_unless_floors_are_off() {
     let short: String = CLEAN
         .lines()

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::Write as _,
     iter,
     time::Instant,
 };
@@ -15,13 +16,20 @@ use simulation::{
     swarm::{self, Report},
 };
 
+#[path = "support/porcupine.rs"]
+mod porcupine;
+
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("a seed gives the same history, byte for byte", same_history),
         ("what a seed has found is fixed", found_is_fixed),
         ("nothing of the library is convicted", nothing_convicted),
         ("every broken lock is found", broken_found),
+        (
+            "a judge that is not ours says the same",
+            judged_by_porcupine,
+        ),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*only)) {
         let began = Instant::now();
@@ -301,4 +309,54 @@ fn broken_found() {
         assert!(sound.is_empty(), "{model}: {sound:?}");
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Locks that are wrong, each in a way of its own, and sound ones between them.
+const JUDGED_TWICE: [Option<&str>; 8] = [
+    None,
+    Some("broken:steal"),
+    Some("broken:release-without-owner-check"),
+    None,
+    Some("broken:extend-takes-again"),
+    Some("broken:reentrant-releases-at-once"),
+    Some("broken:lease-too-short"),
+    Some("broken:semaphore-looks-then-counts"),
+];
+
+fn judged_by_porcupine() {
+    let mut both = porcupine::BothJudges::small_histories();
+    let small = both.len();
+    for seed in 0..200 {
+        let subject = JUDGED_TWICE[seed as usize % JUDGED_TWICE.len()];
+        let wanted = FixedChoices {
+            subject: subject.map(str::to_owned),
+            topology: subject.map(|_| "single".to_owned()),
+            ..FixedChoices::default()
+        };
+        swarm::run(seed..seed + 1, 1, &wanted, Some(seed), |one| {
+            let name = format!("seed {seed} of {}", subject.unwrap_or("the library"));
+            both.add(name, &one.history.join("\n"));
+        })
+        .expect("it runs");
+    }
+    let Some((differences, violated)) = both.ask() else {
+        let mut out = std::io::stderr();
+        let _ = writeln!(
+            out,
+            "SKIPPED a judge that is not ours: Go or Porcupine is missing"
+        );
+        return;
+    };
+    let [belief, contract, confirmed] = violated;
+    println!(
+        "  {} histories, {small} of them small: belief violated in {belief}, contract in {contract}, confirmed in {confirmed}",
+        both.len()
+    );
+    assert!(differences.is_empty(), "{differences}");
+    // Both answers were asked for often.
+    assert!(
+        violated
+            .iter()
+            .all(|count| (10..both.len() / 2).contains(count))
+    );
 }

@@ -15,7 +15,7 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{Class, described};
-use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
+use super::holds::{Ask, Grant, OperationEnd, Record, StepKind, ms};
 use super::{CheckOptions, Finding, belief};
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
@@ -62,14 +62,15 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
     deadlines
 }
 
-struct Starts<'a> {
+/// When the leases of grants began, and how long they run.
+pub(super) struct Starts<'a> {
     record: &'a Record,
     /// Clients whose library's renewals are on record.
     visible: Vec<bool>,
 }
 
 impl<'a> Starts<'a> {
-    fn of(record: &'a Record) -> Self {
+    pub(super) fn of(record: &'a Record) -> Self {
         let clients = 0..record.clients.len() as u32;
         let reports = clients.map(|client| record.reporting.contains(&client));
         let mut visible: Vec<bool> = reports.collect();
@@ -84,24 +85,24 @@ impl<'a> Starts<'a> {
 
     fn extends(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
         let record = self.record;
-        let ask = record.ask_of(grant);
-        let visible = self.visible[ask.client as usize];
-        let is_renewed = ask.asked_ns.is_none();
         let succeeded = record
             .extends(grant)
             .filter(|extend| extend.ending == OperationEnd::Ok);
-        succeeded.map(move |extend| {
-            let lease_ns = Some(extend.lease_ns).filter(|_| !is_renewed || visible);
-            (extend.sent_ns, lease_ns)
-        })
+        let visible = self.is_visible(record.ask_of(grant));
+        succeeded.map(move |extend| (extend.sent_ns, Some(extend.lease_ns).filter(|_| visible)))
     }
 
-    fn first(&self, grant: &Grant) -> Start {
+    /// Whether every start of a grant's lease is on record.
+    pub(super) fn is_visible(&self, ask: &Ask) -> bool {
+        ask.asked_ns.is_some() || self.visible[ask.client as usize]
+    }
+
+    pub(super) fn first(&self, grant: &Grant) -> Start {
         let ask = self.record.ask_of(grant);
         let renewed = || {
-            let visible = self.visible[ask.client as usize];
             let usual = || self.record.renewal_ns(ask.client);
-            visible.then(|| ask.granted_ns.unwrap_or_else(usual))
+            self.is_visible(ask)
+                .then(|| ask.granted_ns.unwrap_or_else(usual))
         };
         let lease_ns = ask.lease_ns().or_else(renewed);
         (self.record.lease_from_ns(grant), lease_ns)

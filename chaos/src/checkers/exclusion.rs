@@ -209,7 +209,7 @@ fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
 }
 
 /// How many permits each lock has, where it is known.
-fn sizes(record: &Record) -> Vec<Option<u64>> {
+pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
     let mut sizes = vec![None; record.locks.len()];
     for ask in &record.asks {
         let is_permit = ask.promise.mode == Some(Mode::Permit);

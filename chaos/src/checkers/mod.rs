@@ -25,6 +25,7 @@ pub mod liveness;
 mod majority_reach;
 pub mod names;
 mod order;
+pub mod porcupine;
 mod reader;
 mod recovery;
 mod severity;

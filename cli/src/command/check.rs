@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use chaos::checkers::{self, CheckOptions};
+use chaos::checkers::{self, CheckOptions, porcupine};
 use chaos::judged_history::{JudgedHistory, JudgedNote, STDIN};
 use chaos::proof;
 use clap::Args;
@@ -32,6 +32,17 @@ pub(crate) struct Options {
     /// Judge a short history as it is, without asking whether enough happened
     #[arg(long)]
     no_floors: bool,
+    /// Print the operations of the history in place of judging it, a line of JSON for each, for another judge: drivers/porcupine has a lock
+    /// model for Porcupine
+    #[arg(long, value_name = "JUDGE")]
+    export: Option<OtherJudge>,
+}
+
+/// A judge that is not ours.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum OtherJudge {
+    /// A checker of linearizability, in Go
+    Porcupine,
 }
 
 /// A share of the lease, of which something must be left.
@@ -55,6 +66,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         [run] if options.clock_uncertainty.is_none() => histories(run)?,
         files => vec![JudgedHistory::of_parts(files, options.clock_uncertainty)?],
     };
+    if let Some(OtherJudge::Porcupine) = options.export {
+        return export(&histories, terminal);
+    }
     let mut all: Vec<Verdicts> = Vec::new();
     let mut locks: BTreeMap<String, Verdicts> = BTreeMap::new();
     let usual = CheckOptions::default();
@@ -97,6 +111,23 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             State::Unknown => exit::UNKNOWN,
         })
         .fold(exit::AS_EXPECTED, exit::worse))
+}
+
+fn export(histories: &[JudgedHistory], terminal: &Terminal) -> anyhow::Result<u8> {
+    let [judged] = histories else {
+        return Err(exit::usage(format!(
+            "--export takes one history, and the run has {}: name the history.jsonl of one scenario",
+            histories.len()
+        )));
+    };
+    let (record, warning) = judged.record()?;
+    if let Some(warning) = warning {
+        terminal.warn(&warning);
+    }
+    for operation in porcupine::operations(&record) {
+        terminal.data(&(serde_json::to_string(&operation)? + "\n"));
+    }
+    Ok(exit::AS_EXPECTED)
 }
 
 fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
