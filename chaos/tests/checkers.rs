@@ -28,6 +28,52 @@ fn without_floors(history: &History) -> CheckReport {
     check(history, &options)
 }
 
+/// Two holds of a lock with a lease of 3 s, the second one from 2 s on; `told` is what is known of the first one's end. Until then the recorder
+/// stood still for as long as is said.
+fn stalled(told: &str, stalled_ms: u64) -> CheckReport {
+    let stall = match stalled_ms {
+        0 => String::new(),
+        _ => format!(
+            "{{\"t_ns\":2000000000,\"event\":\"stall\",\"lasted_ns\":{}}}\n",
+            stalled_ms * 1_000_000
+        ),
+    };
+    let text = format!(
+        r#"{{"t_ns":1000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":3000,"wait_ms":100}}
+{{"t_ns":2000000,"id":1,"end":"ok","grant":"g1"}}
+{{"t_ns":1400000000,"id":2,"client":"c2","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":3000,"wait_ms":1000}}
+{{"t_ns":2000000000,"id":2,"end":"ok","grant":"g2"}}
+{stall}{told}
+{{"t_ns":2600000000,"id":9,"op":"release","grant":"g2"}}
+{{"t_ns":2601000000,"id":9,"end":"ok"}}
+"#
+    );
+    without_floors(&History::parse(&text).unwrap())
+}
+
+#[test]
+fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
+    let lost = r#"{"t_ns":2010000000,"event":"lost","grant":"g1"}"#;
+    let release = "{\"t_ns\":2010000000,\"id\":3,\"op\":\"release\",\"grant\":\"g1\"}\n{\"t_ns\":2011000000,\"id\":3,\"end\":\"not_held\"}";
+    let state = |told: &str, stalled_ms| {
+        let verdict = stalled(told, stalled_ms).verdicts.belief;
+        (verdict.state, verdict.why)
+    };
+    assert_eq!(state(lost, 0).0, State::Violated);
+    // The loss may have been told before the second grant.
+    let (belief, why) = state(lost, 500);
+    assert_eq!(belief, State::Unknown);
+    assert!(
+        why[0].contains("stood still 1 time, for 500.000 ms"),
+        "{why:?}"
+    );
+    // What was told long after a stall was not delayed by it.
+    let later = lost.replace("2010000000", "2300000000");
+    assert_eq!(state(&later, 500).0, State::Violated);
+    // A release is begun by the recorder.
+    assert_eq!(state(release, 500).0, State::Violated);
+}
+
 /// The classes that are violated, in the order of the registry; none may be unknown.
 fn violated(report: &CheckReport) -> Vec<&'static str> {
     let verdicts: [&Verdict; 5] = [

@@ -272,6 +272,14 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
     },
+    /// The recorder went on after it had stood still: what it was told meanwhile it wrote down only now.
+    Stall {
+        /// For how long.
+        lasted_ns: u64,
+        /// The client that stood still in the recorder's place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
+    },
     /// How the recorder's clock stands to a reference's, for histories that are recorded in parts.
     Clock {
         /// In a part: what the reference's clock showed, to half the round trip before this line.

@@ -355,6 +355,8 @@ fn entry() -> impl Strategy<Value = Entry> {
             }),
         text().prop_map(|client| Event::Crash { client }),
         (text(), any::<bool>()).prop_map(|(lock, ok)| Event::Probe { lock, ok }),
+        (any::<u64>(), option::of(text()))
+            .prop_map(|(lasted_ns, client)| Event::Stall { lasted_ns, client }),
         (
             text(),
             any::<Option<u64>>(),

@@ -15,6 +15,7 @@ use super::clocks::Clocks;
 use super::faults::{AFTER_HEAL_NS, Fault};
 use super::kinds::Promise;
 use super::names::Names;
+use super::stalls::Stall;
 
 /// Milliseconds to nanoseconds; a lease of centuries stays one.
 pub(crate) fn ns(ms: u64) -> u64 {
@@ -224,6 +225,8 @@ pub struct Record {
     pub torn: bool,
     /// What makes the history doubtful.
     pub doubts: Vec<String>,
+    /// When the recorder stood still, in order of time.
+    pub stalls: Vec<Stall>,
     /// How far off the times of clients may be, of a history that was put together from parts.
     pub clocks: Clocks,
     /// Ends of operations in order; `u64::MAX` where open.

@@ -8,7 +8,8 @@
 //! 4. [`evidence_minimum`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
 //!    A doubt turns only clean into unknown; a proven violation stands.
 //! 5. Of a history from several clocks, what lies closer together than they are known is a doubt ([`Clocks`]).
-//! 6. The verdict of the whole history is the worst of its locks' verdicts.
+//! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt ([`stalls`]).
+//! 7. The verdict of the whole history is the worst of its locks' verdicts.
 
 pub mod belief;
 mod clocks;
@@ -30,6 +31,7 @@ mod reader;
 mod recovery;
 mod severity;
 mod spans;
+mod stalls;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -213,7 +215,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Vec<_> {
         std::iter::from_fn(next)
-            .map(|(place, checker)| (place, (checker.run)(record, options)))
+            .map(|(place, checker)| (place, stalls::check(checker, record, options)))
             .collect()
     };
     let mut found = thread::scope(|scope| {

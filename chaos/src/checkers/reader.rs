@@ -11,6 +11,7 @@ use super::faults::{self, Fault};
 use super::holds::{Accepted, Ask, Grant, NONE, OperationEnd, Record, Step, StepKind, ns};
 use super::kinds::Promise;
 use super::names::Interner;
+use super::stalls::Stall;
 
 impl Record {
     /// Reads a history.
@@ -385,6 +386,14 @@ impl Reader {
                 if let Some(lease_ms) = watchdog_ms {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }
+            }
+            Event::Stall { lasted_ns, client } => {
+                let client = client.as_deref().map(|name| self.client(name));
+                self.record.stalls.push(Stall {
+                    client,
+                    from_ns: t_ns.saturating_sub(*lasted_ns),
+                    to_ns: t_ns,
+                });
             }
             Event::Clock {
                 clients,

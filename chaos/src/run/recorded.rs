@@ -163,7 +163,7 @@ pub(super) async fn record(
     }
     let began = Instant::now();
     let duration = plan.load.does.duration.0;
-    let stalls = Stalls::watch();
+    let stalls = Stalls::watch(sink.clone(), clients.clone());
     clients.start(connected);
     nemesis.start(began);
     let sizes_end = watch::Sender::new(false);

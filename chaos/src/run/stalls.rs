@@ -1,6 +1,8 @@
 //! Stalls of the harness: when its own process got no processor although it was due. What was timed around them is longer than the lock
-//! made it.
+//! made it, and what clients said meanwhile was written down later than they said it.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -8,11 +10,20 @@ use std::sync::{
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use bench::sink::Sink;
+use results::history::{Entry, Event};
 use results::units;
 
+use crate::faults::ClientControl;
+
 const EVERY: Duration = Duration::from_millis(5);
+/// Clients are looked at every so many times, since each costs a read.
+const CLIENTS_EVERY: usize = 4;
 /// A watch that comes so much too late has seen a stall: far above what timers and a busy scheduler add.
 const STALL: Duration = Duration::from_millis(100);
+
+/// From here on a stall is written into the history: a little above what timers and a busy scheduler add.
+const WRITTEN: Duration = Duration::from_millis(20);
 
 /// A watch over this process, on a thread of its own.
 pub(super) struct Stalls {
@@ -21,22 +32,57 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    pub(super) fn watch() -> Self {
-        Self::by(thread::sleep)
+    /// Writes each stall into the history, also those of clients' processes that are stopped by a signal.
+    pub(super) fn watch(sink: Arc<dyn Sink>, clients: Arc<dyn ClientControl>) -> Self {
+        let pids = move || {
+            (1..=clients.count())
+                .filter_map(|n| Some((n, clients.pid(n)?)))
+                .collect()
+        };
+        Self::by(thread::sleep, pids, sink)
     }
 
-    fn by(sleep: impl Fn(Duration) + Send + 'static) -> Self {
+    fn by(
+        sleep: impl Fn(Duration) + Send + 'static,
+        clients: impl Fn() -> Vec<(u32, u32)> + Send + 'static,
+        sink: Arc<dyn Sink>,
+    ) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         let watch = thread::spawn(move || {
             let (began, mut stalls) = (Instant::now(), Vec::new());
-            while !ended.load(Relaxed) {
+            // Clients that are stopped, and since when.
+            let mut stopped = BTreeMap::new();
+            let write = |lasted: Duration, client: Option<u32>| {
+                sink.record(Entry::Event(Event::Stall {
+                    lasted_ns: lasted.as_nanos() as u64,
+                    client: client.map(|number| format!("c{number}")),
+                }));
+            };
+            for turn in 0.. {
+                if ended.load(Relaxed) {
+                    break;
+                }
                 let asleep = Instant::now();
                 sleep(EVERY);
                 let late = asleep.elapsed().saturating_sub(EVERY);
+                if late > WRITTEN {
+                    write(EVERY + late, None);
+                }
+                let looks = turn % CLIENTS_EVERY == 0;
+                for (client, pid) in looks.then(&clients).unwrap_or_default() {
+                    if is_stopped(pid) {
+                        stopped.entry(client).or_insert(asleep);
+                    } else if let Some(since) = stopped.remove(&client) {
+                        write(since.elapsed(), Some(client));
+                    }
+                }
                 if late > STALL {
                     stalls.push((asleep - began, late));
                 }
+            }
+            for (client, since) in stopped {
+                write(since.elapsed(), Some(client));
             }
             stalls
         });
@@ -48,6 +94,16 @@ impl Stalls {
         self.over.store(true, Relaxed);
         note(&self.watch.join().ok()?)
     }
+}
+
+/// Whether a process is stopped by a signal, or by a debugger.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may contain anything.
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
 fn note(stalls: &[(Duration, Duration)]) -> Option<String> {
@@ -66,7 +122,23 @@ fn note(stalls: &[(Duration, Duration)]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    #[derive(Default)]
+    struct Lines(Mutex<Vec<Entry>>);
+
+    impl Sink for Lines {
+        fn record(&self, entry: Entry) -> u64 {
+            self.0.lock().expect("not poisoned").push(entry);
+            0
+        }
+
+        fn ns(&self, _: Instant) -> u64 {
+            0
+        }
+    }
 
     #[test]
     fn a_run_without_a_stall_says_nothing_and_another_names_the_longest() {
@@ -81,13 +153,24 @@ mod tests {
 
     #[test]
     fn a_watch_that_comes_too_late_has_seen_a_stall() {
-        let late = AtomicBool::new(true);
-        let stalls = Stalls::by(move |length| {
-            let stalled = late.swap(false, Relaxed);
-            thread::sleep(if stalled { 4 * STALL } else { length });
-        });
+        let (lines, late) = (Arc::new(Lines::default()), AtomicBool::new(true));
+        let sink = lines.clone();
+        let stalls = Stalls::by(
+            move |length| {
+                let stalled = late.swap(false, Relaxed);
+                thread::sleep(if stalled { 4 * STALL } else { length });
+            },
+            Vec::new,
+            sink,
+        );
         thread::sleep(6 * STALL);
         let said = stalls.finish().expect("a stall of 395 ms");
         assert!(said.contains("stood still"), "{said}");
+        let lines = lines.0.lock().expect("not poisoned");
+        let stalled = 4 * STALL.as_nanos() as u64;
+        assert!(
+            matches!(&lines[0], Entry::Event(Event::Stall { lasted_ns, client: None }) if *lasted_ns >= stalled),
+            "{lines:?}"
+        );
     }
 }
