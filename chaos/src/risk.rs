@@ -2,7 +2,8 @@
 //! rates of a service. `docs/src/risk.md` has the same derivations with their assumptions.
 //!
 //! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and the next caller
-//! is granted what was forgotten D + W after the crash: the outage, then the wait for that caller. A lease of ℓ that ends by then breaks no contract.
+//! is granted what was forgotten D + W after the crash: the outage, then an exponential wait of mean w for that caller. A lease of ℓ that ends by
+//! then breaks no contract. `chaos/benches/risk.rs` counts what real failovers do, and what drawn ones do.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -35,8 +36,10 @@ pub struct ServiceRates {
     pub hold_s: f64,
     /// The lease of a grant.
     pub lease_s: f64,
-    /// From the first possible grant after a crash to the next caller of the same lock.
+    /// From the first possible grant after a crash to the next caller of the same lock, on average.
     pub next_caller_s: f64,
+    /// For how long a lock is free between two holds, on average.
+    pub free_s: f64,
     /// The share of the crashes that take the machine along, and what its disk had not yet.
     pub machine_share: f64,
     /// Replicas of each master.
@@ -108,7 +111,8 @@ pub static RATE_FIELDS: &[RateField] = rate_fields! {
     "grants" PerSecond "50/s" None, grants_per_s, "Grants on the servers that fail together; usual are 1/s to 1000/s";
     "hold" Seconds "5s" None, hold_s, "The mean time of a hold; usual are 50ms to 1m";
     "lease" Seconds "30s" None, lease_s, "The lease; usual are 10s to 30s";
-    "next-caller" Seconds "0s" Some("0s"), next_caller_s, "From the first possible grant after a crash to the next caller of the same lock";
+    "next-caller" Seconds "0s" Some("0s"), next_caller_s, "From the first possible grant after a crash to the next caller of the same lock, on average";
+    "free-for" Seconds "1m" Some("1h"), free_s, "How long a lock is free between two holds, on average: while a replica takes it for held, nobody is granted it";
     "machine-share" Share "100%" Some("100%"), machine_share, "The share of the crashes that take the machine along, with what its disk has not yet";
     "partitions" PerYear "1/year" Some("0/year"), partitions_per_year, "Partitions that leave a master with some of its clients";
     "partition-lasts" Seconds "1m" Some("1m"), partition_s, "How long a partition lasts";
@@ -118,37 +122,51 @@ pub static RATE_FIELDS: &[RateField] = rate_fields! {
 };
 
 impl ServiceRates {
-    /// The share of the holds that are alive and last until the first grant after a crash; 0 where no lease lasts so long.
+    /// The share of the holds that are alive and last until they are granted again: with rates 1/h and 1/w, ∫ e^(−t/w)/w · e^(−(D+t)/h) dt over the
+    /// waits t < ℓ − D; 0 where no lease lasts as long as the outage.
     fn outlasting(&self) -> f64 {
-        let until_s = self.outage_s + self.next_caller_s;
-        match until_s < self.lease_s {
-            true => (-until_s / self.hold_s).exp(),
+        let left_s = self.lease_s - self.outage_s;
+        let rate = 1.0 / self.next_caller_s + 1.0 / self.hold_s;
+        match left_s > 0.0 {
+            true => {
+                let waits =
+                    (1.0 - (-left_s * rate).exp()) / (1.0 + self.next_caller_s / self.hold_s);
+                waits * (-self.outage_s / self.hold_s).exp()
+            }
             false => 0.0,
         }
     }
 
-    /// Double grants of one crash that forgets what was granted in its last `window_s`: G·h·(1 − e^(−L/h))·e^(−(D+W)/h). A grant of age a is alive with
-    /// e^(−a/h), and outlasts the outage with e^(−(D+W)/h); the integral over the ages is h·(1 − e^(−L/h)).
+    /// Live grants of the last `window_s` before a crash whose lock was free at the window's begin: G·(1 − e^(−rL))/r with r = 1/h + 1/f. A lock that was
+    /// held then is blocked after the crash, since the release of that hold is forgotten, too. Of G·(f + h) locks f/(f + h) are free at any time, and
+    /// h/(f + h)·(1 − e^(−rL)) of these are held L later. Where locks are free for long, that is G·h·(1 − e^(−L/h)).
+    fn alive(&self, window_s: f64) -> f64 {
+        let rate = 1.0 / self.hold_s + 1.0 / self.free_s;
+        self.grants_per_s * (1.0 - (-window_s * rate).exp()) / rate
+    }
+
+    /// Double grants of one crash that forgets what was granted in its last `window_s`.
     fn forgotten(&self, window_s: f64) -> f64 {
-        let alive = self.hold_s * (1.0 - (-window_s / self.hold_s).exp());
-        self.grants_per_s * alive * self.outlasting()
+        self.alive(window_s) * self.outlasting()
     }
 
     /// The same of a crash that forgets everything: G·h holds are alive. Without renewal an old one's lease ends sooner, which leaves those of age < ℓ − (D+W).
     fn all_forgotten(&self) -> f64 {
-        let until_s = self.outage_s + self.next_caller_s;
-        let lasts = match self.renewed > 0.0 {
-            true => 1.0,
-            false => 1.0 - (-(self.lease_s - until_s).max(0.0) / self.hold_s).exp(),
+        let left_s = (self.lease_s - self.outage_s).max(0.0);
+        let too_old = match self.renewed > 0.0 {
+            true => 0.0,
+            false => {
+                (-self.lease_s / self.hold_s).exp() * (1.0 - (-left_s / self.next_caller_s).exp())
+            }
         };
-        self.grants_per_s * self.hold_s * self.outlasting() * lasts
+        self.grants_per_s * self.hold_s * (self.outlasting() - too_old).max(0.0)
     }
 
     /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of [`ServiceRates::forgotten`] over it.
     fn unwritten(&self) -> f64 {
-        let (h, most) = (self.hold_s, EVERYSEC_S);
-        let alive = h * (1.0 - h / most * (1.0 - (-most / h).exp()));
-        self.grants_per_s * alive * self.outlasting()
+        const PARTS: u32 = 100;
+        let ages = (0..PARTS).map(|part| EVERYSEC_S * (f64::from(part) + 0.5) / f64::from(PARTS));
+        ages.map(|age_s| self.forgotten(age_s)).sum::<f64>() / f64::from(PARTS)
     }
 
     /// Double grants of one partition: from the promotion on until the partition's end, or until the master gives up, each grant of the smaller side
@@ -407,6 +425,7 @@ mod tests {
             hold_s: 5.0,
             lease_s: 30.0,
             next_caller_s: 0.0,
+            free_s: 3_600.0,
             machine_share: 1.0,
             replicas: 2.0,
             partitions_per_year: 0.0,

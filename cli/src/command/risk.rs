@@ -157,6 +157,7 @@ fn rates(options: &Options, outage: Option<Span>) -> anyhow::Result<(ServiceRate
         ("hold", low.hold_s),
         ("lease", low.lease_s),
         ("grants", low.grants_per_s),
+        ("free-for", low.free_s),
     ] {
         if from <= 0.0 {
             return Err(exit::usage(format!("--{flag} must be more than 0")));
