@@ -1,5 +1,7 @@
 //! Processes that stand still for a while, as on a busy machine: the program that records, a client, a server. No sound lock is convicted for it.
 #![allow(missing_docs)]
+// What `--nocapture` shows.
+#![allow(clippy::print_stdout)]
 
 mod support;
 

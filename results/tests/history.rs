@@ -281,13 +281,15 @@ fn entry() -> impl Strategy<Value = Entry> {
                     })
                 }
             ),
-        (text(), any::<u64>(), prop::option::of(text())).prop_map(|(grant, lease_ms, by)| {
-            Call::Extend {
-                grant,
-                lease_ms,
-                by,
+        (text(), any::<u64>(), prop::proptest::option::of(text())).prop_map(
+            |(grant, lease_ms, by)| {
+                Call::Extend {
+                    grant,
+                    lease_ms,
+                    by,
+                }
             }
-        }),
+        ),
         text().prop_map(|grant| Call::Release { grant }),
     ];
     let token = prop::option::of(0..=i64::MAX as u64);

@@ -15,7 +15,6 @@ use super::clocks::Clocks;
 use super::faults::{AFTER_HEAL_NS, Fault};
 use super::kinds::Promise;
 use super::names::Names;
-use super::stalls::Stall;
 
 /// Milliseconds to nanoseconds; a lease of centuries stays one.
 pub(crate) fn ns(ms: u64) -> u64 {
@@ -180,6 +179,17 @@ pub struct Accepted {
     pub read: Option<i64>,
     /// The counter's value that was written.
     pub wrote: Option<i64>,
+}
+
+/// A stretch in which the recorder, or a client, stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// The client, a number in [`Record::clients`]; `None` is the recorder.
+    pub client: Option<u32>,
+    /// When it was last seen to go.
+    pub from_ns: u64,
+    /// When it went on.
+    pub to_ns: u64,
 }
 
 /// What a history says, by grant. Names are numbers here, and what belongs to a grant or a lock is found by index.

@@ -8,10 +8,9 @@ use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};
 
 use super::faults::{self, Fault};
-use super::holds::{Accepted, Ask, Grant, NONE, OperationEnd, Record, Step, StepKind, ns};
+use super::holds::{Accepted, Ask, Grant, NONE, OperationEnd, Record, Stall, Step, StepKind, ns};
 use super::kinds::Promise;
 use super::names::Interner;
-use super::stalls::Stall;
 
 impl Record {
     /// Reads a history.

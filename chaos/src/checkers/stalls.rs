@@ -13,22 +13,11 @@ use std::time::Duration;
 use results::units::plural;
 
 use super::faults::Fault;
-use super::holds::{OperationEnd, Record, StepKind, ms};
+use super::holds::{OperationEnd, Record, Stall, StepKind, ms};
 use super::{CheckOptions, Checker, Finding};
 
 /// Lines that waited are written one after the other: so long after a stall they may still be late.
 const CATCH_UP_NS: u64 = 50_000_000;
-
-/// A stretch in which the recorder, or a client, stood still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stall {
-    /// The client, a number in [`Record::clients`]; `None` is the recorder.
-    pub client: Option<u32>,
-    /// When it was last seen to go.
-    pub from_ns: u64,
-    /// When it went on.
-    pub to_ns: u64,
-}
 
 /// The findings of a checker, of which none rests on a line that a stall delayed.
 pub(super) fn check(
