@@ -248,6 +248,20 @@ fn the_limit_of_open_files_is_named() {
 }
 
 #[test]
+fn a_cluster_that_does_not_fit_is_refused_before_anything_starts() {
+    let dir = place();
+    fs::write(
+        dir.path().join("large.toml"),
+        "[topology]\nkind = \"cluster\"\nshards = 100\n",
+    )
+    .unwrap();
+    let args = ["up", "large.toml", "--out", "u"];
+    let output = limited(dir.path(), Resource::RLIMIT_NOFILE, 400, &args);
+    missing(&output, "200 nodes need 526 open files");
+    assert!(!dir.path().join("u/logs").exists(), "something started");
+}
+
+#[test]
 fn the_limit_of_processes_is_named() {
     // It does not bind root, so somebody else's number is taken.
     if !nix::unistd::geteuid().is_root() {

@@ -21,6 +21,9 @@ pub const MASTER_NAME: &str = "locklab";
 /// A master is called down after this much silence. Together with the sentinels' periods a promotion takes about 2 s.
 const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 
+/// The same in a cluster of a few nodes.
+const NODE_TIMEOUT_MS: u32 = 1500;
+
 /// What a path is percent-encoded for, to stand in a URL's query.
 const IN_A_QUERY: AsciiSet = NON_ALPHANUMERIC
     .remove(b'/')
@@ -126,7 +129,7 @@ impl Layout {
                 Role::Sentinel => SENTINEL_OCTET,
                 Role::Master | Role::Replica => DATA_OCTET,
             };
-            // A valid topology has fewer nodes than an octet has values.
+            // 200 data nodes at most, as `Topology::validate` says: an octet holds them.
             let octet = base + place.number as u8;
             let at = |third: u8| SocketAddr::from(([127, 0, third, octet], port));
             let own_dir = data.join(&name);
@@ -186,6 +189,12 @@ impl Layout {
         let tls = access.tls.then(|| TlsFiles::below(data));
         let text = |index| conf(topology, &nodes, index, access, tls.as_ref());
         let texts: Vec<String> = (0..nodes.len()).map(text).collect();
+        if topology.kind == TopologyKind::Cluster {
+            for index in 0..nodes.len() {
+                let members = (nodes[index].dir.join(MEMBERS_FILE), members(&nodes, index));
+                nodes[index].files.push(members);
+            }
+        }
         for (node, text) in nodes.iter_mut().zip(texts) {
             node.conf = text;
             node.args = vec![node.conf_path.to_string_lossy().into_owned()];
@@ -224,6 +233,50 @@ impl Layout {
     }
 }
 
+/// The file in which a member of a cluster keeps who all members are and what they have.
+const MEMBERS_FILE: &str = "nodes.conf";
+
+/// What that file says of a cluster that is made, as the member `own` reads it at its first start: introductions by
+/// CLUSTER MEET take a minute where there are 200.
+fn members(nodes: &[PlannedNode], own: usize) -> String {
+    // Distinct from those of every cluster that runs beside it, since that has another port.
+    let id = |index: usize| format!("{:08x}{:032x}", nodes[index].announced.port(), index + 1);
+    let masters = nodes.iter().filter(|node| node.master.is_none()).count();
+    let mut text = String::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let (role, master, epoch, slots) = match node.master {
+            // Distinct epochs spare the members the rounds in which they would settle a collision.
+            None => {
+                let (first, last) = slot_range(index, masters);
+                (
+                    "master",
+                    "-".to_owned(),
+                    index + 1,
+                    format!(" {first}-{last}"),
+                )
+            }
+            Some(master) => ("slave", id(master), 0, String::new()),
+        };
+        let myself = if index == own { "myself," } else { "" };
+        let (id, at, bus) = (id(index), node.announced, node.bus_port());
+        let _ = writeln!(
+            text,
+            "{id} {at}@{bus} {myself}{role} {master} 0 0 {epoch} connected{slots}"
+        );
+    }
+    let _ = writeln!(text, "vars currentEpoch {masters} lastVoteEpoch 0");
+    text
+}
+
+/// How often a data node looks at its timers, and how long a member of a cluster may be silent. A few nodes are quick to notice; of many
+/// each hears from all others, which costs their number squared.
+fn pace(topology: &Topology) -> (u32, u32) {
+    const FEW: u32 = 24;
+    let nodes = topology.data_nodes();
+    let hz = if nodes <= FEW { 100 } else { 10 };
+    (hz, NODE_TIMEOUT_MS * nodes.max(FEW) / FEW)
+}
+
 /// Fills the templates for one node and appends the topology's own lines, which win because they come last.
 fn conf(
     topology: &Topology,
@@ -236,7 +289,10 @@ fn conf(
     let master = node
         .master
         .map_or(node.announced, |master| nodes[master].announced);
+    let (hz, node_timeout_ms) = pace(topology);
     let mut words = vec![
+        ("hz", hz.to_string()),
+        ("node_timeout_ms", node_timeout_ms.to_string()),
         ("address", node.address.ip().to_string()),
         ("port", node.address.port().to_string()),
         ("announced", node.announced.ip().to_string()),
@@ -495,7 +551,7 @@ mod tests {
 
     #[test]
     fn slots_are_shared_out_without_gap_or_overlap() {
-        for masters in 1..=9 {
+        for masters in 1..=100 {
             let mut next = 0;
             for index in 0..masters {
                 let (first, last) = slot_range(index, masters);

@@ -34,6 +34,7 @@ mod error;
 
 mod access;
 mod baseline;
+mod capacity;
 #[cfg(feature = "containers")]
 mod container;
 mod deployment;

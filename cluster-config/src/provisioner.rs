@@ -29,7 +29,7 @@ pub struct UpOptions {
     pub dir: PathBuf,
     /// Whether faults on links will be wanted.
     pub links: Links,
-    /// Longest wait for readiness. Default 30 s.
+    /// Longest wait for readiness, for up to 64 nodes; as long again for each 64 more. Default 30 s.
     pub ready_timeout: Duration,
     /// The port of every node, each on its own address; a cluster also needs the next one. A free one if `None`.
     pub port: Option<u16>,

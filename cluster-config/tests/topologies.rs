@@ -2,8 +2,8 @@
 
 mod support;
 
-use cluster_config::{Links, TopologyKind};
-use support::{PATIENCE, lab_of, masters};
+use cluster_config::{Links, Topology, TopologyKind};
+use support::{PATIENCE, lab, lab_of, masters};
 
 #[tokio::test]
 async fn a_single_server_comes_up_and_takes_writes() {
@@ -57,6 +57,30 @@ async fn every_member_of_a_cluster_serves_all_slots_when_up_returns() {
         assert!(info.contains("cluster_slots_ok:16384"), "{info}");
     }
     // One name per master's share of the slots, one with a tag, one whose brace is no tag.
+    for lock in ["orders", "a", "b", "c", "{tag}x", "a}b"] {
+        assert!(lab.probe(lock, PATIENCE).await, "{lock}");
+    }
+}
+
+/// As many that each node's address, links and pace are those of a large cluster, and few enough for a machine that is busy.
+#[tokio::test]
+async fn a_cluster_of_thirty_two_nodes_behind_proxies_knows_itself_and_serves() {
+    let mut topology = Topology::of(TopologyKind::Cluster);
+    topology.shards = 16;
+    let lab = lab(&topology, Links::Proxied).await;
+    assert_eq!(masters(&lab).await.len(), 16);
+    let info = lab.command("n32", &["CLUSTER", "INFO"]).await.unwrap();
+    assert!(info.contains("cluster_known_nodes:32"), "{info}");
+    // Who is whose replica was written down before anything started.
+    let nodes = lab.command("n1", &["CLUSTER", "NODES"]).await.unwrap();
+    let of = |at: usize| {
+        let address = format!(" {}@", lab.nodes()[at].announced);
+        let line = nodes.lines().find(|line| line.contains(&address)).unwrap();
+        line.split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    for master in 0..16 {
+        assert_eq!(of(16 + master)[3], of(master)[0], "{nodes}");
+    }
     for lock in ["orders", "a", "b", "c", "{tag}x", "a}b"] {
         assert!(lab.probe(lock, PATIENCE).await, "{lock}");
     }

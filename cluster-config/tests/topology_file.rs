@@ -93,6 +93,7 @@ fn a_count_is_told_the_bounds_of_its_kind() {
     for (kind, key, found, allowed) in [
         ("masters", "masters", "1000", "1 to 9"),
         ("masters", "masters", "0", "1 to 9"),
+        ("cluster", "shards", "101", "1 to 100"),
         ("cluster", "replicas", "-1", "0 to 5"),
         ("sentinel", "replicas", "5000000000", "0 to 5"),
         (

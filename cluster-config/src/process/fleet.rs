@@ -221,7 +221,7 @@ pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     for entry in fs::read_dir(&node.dir)? {
         let entry = entry?;
         let is_own = node.files.iter().any(|(path, _)| *path == entry.path());
-        if is_own || entry.path() == node.conf_path || entry.file_name() == "nodes.conf" {
+        if is_own || entry.path() == node.conf_path {
             continue;
         }
         if entry.file_type()?.is_dir() {

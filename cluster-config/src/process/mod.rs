@@ -20,7 +20,7 @@ use crate::registry::{self, Running, RunningNode};
 use crate::server::Server;
 use crate::{
     ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology,
-    UpOptions, ports, sweep,
+    UpOptions, capacity, ports, sweep,
 };
 use children::Children;
 use fleet::Fleet;
@@ -105,6 +105,8 @@ pub(crate) async fn bring_up(
     let access = Access::of(topology);
     let plan = |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
     let listens = |port| plan(port, &dir).listens();
+    // How many there are and who talks to whom does not depend on the port.
+    capacity::ensure(&plan(1, &dir).nodes, options.links)?;
     let ports = ports::reserve(options.port, PORTS, listens)?;
     let data = data_dir(options, &dir, ports.port);
     let layout = plan(ports.port, &data);
@@ -144,7 +146,8 @@ pub(crate) async fn bring_up(
         let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         tls.make(&Vec::from_iter(addresses))?;
     }
-    let start = Start::new(&fleet, options.ready_timeout);
+    let patience = options.ready_timeout * (fleet.nodes.len() as u32).div_ceil(64);
+    let start = Start::new(&fleet, patience);
     start_all(&fleet, topology, start).await?;
     let version = match version {
         Some(version) => version,

@@ -8,11 +8,12 @@ use redis::Value;
 
 use super::fleet::{Fleet, log_end, log_tail};
 use crate::baseline::{ANSWER, System, listens};
-use crate::layout::{MASTER_NAME, PlannedNode, slot_range};
+use crate::layout::{MASTER_NAME, PlannedNode};
 use crate::node_commands::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
-/// Pause between two questions: short against the milliseconds in which servers start.
+/// Pause between two questions, of up to 16 nodes: short against the milliseconds in which servers start. It grows with the square of
+/// their number, as the answers of all of them do: else the questions would keep the processors from the start itself.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The line of its configuration that a server of Redis did not start with, by its log.
@@ -77,7 +78,8 @@ impl Start<'_> {
                     log_end(&node.log)
                 );
             }
-            tokio::time::sleep(POLL).await;
+            let nodes = self.fleet.nodes.len() as u32;
+            tokio::time::sleep(POLL.max(POLL * (nodes * nodes) / 256)).await;
         }
     }
 
@@ -228,42 +230,6 @@ impl Start<'_> {
         .map(drop)
     }
 
-    /// Makes a cluster of running members: slots, epochs, introductions, replicas.
-    async fn form_cluster(self, topology: &Topology) -> Result<(), ClusterError> {
-        let nodes = &self.fleet.nodes;
-        let masters = topology.shards as usize;
-        // Distinct epochs beforehand spare the members the rounds in which they would settle a collision.
-        let ids = try_join_all(nodes.iter().enumerate().map(|(index, node)| async move {
-            let epoch = (index + 1).to_string();
-            self.accepts(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
-                .await?;
-            if index < masters {
-                let (first, last) = slot_range(index, masters);
-                let (first, last) = (first.to_string(), last.to_string());
-                self.accepts(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])
-                    .await?;
-            }
-            self.accepts(node, &["CLUSTER", "MYID"]).await
-        }))
-        .await?;
-        for other in &nodes[1..] {
-            let ip = other.announced.ip().to_string();
-            let port = other.announced.port().to_string();
-            let bus = other.bus_port().to_string();
-            self.accepts(&nodes[0], &["CLUSTER", "MEET", &ip, &port, &bus])
-                .await?;
-        }
-        let replicas = nodes
-            .iter()
-            .filter_map(|node| Some((node, &ids[node.master?])));
-        // Refused until the introductions have reached the replica.
-        try_join_all(replicas.map(|(node, id)| async move {
-            self.accepts(node, &["CLUSTER", "REPLICATE", id]).await
-        }))
-        .await
-        .map(drop)
-    }
-
     /// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
     async fn cluster_agrees(self, topology: &Topology) -> Result<(), ClusterError> {
         let known = &self.fleet.nodes.len().to_string();
@@ -307,10 +273,7 @@ impl Start<'_> {
                 self.counts_replicas(&self.fleet.nodes[0], topology.replicas)
                     .await
             }
-            TopologyKind::Cluster => {
-                self.form_cluster(topology).await?;
-                self.cluster_agrees(topology).await
-            }
+            TopologyKind::Cluster => self.cluster_agrees(topology).await,
             _ => Ok(()),
         }
     }

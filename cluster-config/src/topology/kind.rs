@@ -107,7 +107,7 @@ impl TopologyKind {
             Count { key, allowed }
         }
         const MASTERS: Count = count("masters", 1..=9);
-        const SHARDS: Count = count("shards", 1..=9);
+        const SHARDS: Count = count("shards", 1..=100);
         const REPLICAS: Count = count("replicas", 0..=5);
         const SENTINELS: Count = count("sentinels", 1..=7);
         match self {

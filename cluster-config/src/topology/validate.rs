@@ -3,6 +3,9 @@
 use super::{Persistence, Topology, TopologyKind};
 use crate::ClusterError;
 
+/// Data nodes that there are addresses for.
+const MOST_DATA_NODES: u32 = 200;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProblemPlace {
     Key(&'static str),
@@ -55,6 +58,14 @@ impl Topology {
             let found = i64::from(self.number(count.key));
             let complaint = count.complaint(self.kind, found);
             wrong.extend(complaint.map(|message| (ProblemPlace::Key(count.key), message)));
+        }
+        let nodes = self.data_nodes();
+        if wrong.len() == start && nodes > MOST_DATA_NODES {
+            let message = format!(
+                "shards = {} with {} replicas each are {nodes} nodes: at most {MOST_DATA_NODES} have an address",
+                self.shards, self.replicas
+            );
+            wrong.push((ProblemPlace::Key("shards"), message));
         }
         let replicas = match self.kind {
             TopologyKind::Single => 0,
@@ -185,7 +196,12 @@ mod tests {
     fn what_cannot_be_is_refused_with_the_reason() {
         use TopologyKind::{Sentinel, Single};
         type Change = fn(&mut Topology);
-        let cases: [(TopologyKind, Change, &[&str]); 5] = [
+        let cases: [(TopologyKind, Change, &[&str]); 6] = [
+            (
+                TopologyKind::Cluster,
+                |topology| (topology.shards, topology.replicas) = (100, 2),
+                &["shards = 100", "300 nodes", "at most 200"],
+            ),
             (
                 Sentinel,
                 |topology| (topology.replicas, topology.sentinels) = (6, 0),
