@@ -236,8 +236,7 @@ impl Layout {
 /// The file in which a member of a cluster keeps who all members are and what they have.
 const MEMBERS_FILE: &str = "nodes.conf";
 
-/// What that file says of a cluster that is made, as the member `own` reads it at its first start: introductions by
-/// CLUSTER MEET take a minute where there are 200.
+/// What that file says of a cluster that is made, as the member `own` reads it at its first start: no rounds of introductions are needed.
 fn members(nodes: &[PlannedNode], own: usize) -> String {
     // Distinct from those of every cluster that runs beside it, since that has another port.
     let id = |index: usize| format!("{:08x}{:032x}", nodes[index].announced.port(), index + 1);

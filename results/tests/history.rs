@@ -281,15 +281,13 @@ fn entry() -> impl Strategy<Value = Entry> {
                     })
                 }
             ),
-        (text(), any::<u64>(), prop::proptest::option::of(text())).prop_map(
-            |(grant, lease_ms, by)| {
-                Call::Extend {
-                    grant,
-                    lease_ms,
-                    by,
-                }
+        (text(), any::<u64>(), prop::option::of(text())).prop_map(|(grant, lease_ms, by)| {
+            Call::Extend {
+                grant,
+                lease_ms,
+                by,
             }
-        ),
+        }),
         text().prop_map(|grant| Call::Release { grant }),
     ];
     let token = prop::option::of(0..=i64::MAX as u64);
@@ -357,7 +355,7 @@ fn entry() -> impl Strategy<Value = Entry> {
             }),
         text().prop_map(|client| Event::Crash { client }),
         (text(), any::<bool>()).prop_map(|(lock, ok)| Event::Probe { lock, ok }),
-        (any::<u64>(), option::of(text()))
+        (any::<u64>(), prop::option::of(text()))
             .prop_map(|(lasted_ns, client)| Event::Stall { lasted_ns, client }),
         (
             text(),
