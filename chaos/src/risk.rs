@@ -7,6 +7,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use results::run::Run;
 
 /// A year in seconds.
 const YEAR_S: f64 = 365.25 * 86_400.0;
@@ -410,6 +411,16 @@ fn matters_most(
         .rev()
         .max_by(|a, b| rounded(a.0).total_cmp(&rounded(b.0)))?;
     (most.0 > 0.0).then_some(most.1)
+}
+
+/// How long the failovers of a run's sentinel groups and clusters took until the first grant, in seconds.
+pub fn failover_outages(run: &Run) -> Vec<f64> {
+    let failovers = run.scenarios.iter().filter(|result| {
+        let kills = result.faults.iter().any(|fault| fault.fault == "kill");
+        kills && ["sentinel", "cluster"].contains(&result.topology.as_str())
+    });
+    let took = failovers.filter_map(|result| result.recovery.first_grant_after_fault_ns);
+    took.map(|ns| ns as f64 / 1e9).collect()
 }
 
 #[cfg(test)]

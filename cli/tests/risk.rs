@@ -3,8 +3,13 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
 use serde_json::Value;
-use support::{code, run, stderr, stdout};
+use support::{Server, code, run, stderr, stdout, until};
 
 const SERVICE: [&str; 10] = [
     "--outage", "2.2s", "--lag", "20ms", "--grants", "50/s", "--hold", "5s", "--lease", "30s",
@@ -95,4 +100,96 @@ fn the_page_of_the_book_has_the_figures_of_its_command() {
         let row = format!("| {} |", cells[..4].join(" | "));
         assert!(page.contains(&row), "{row}");
     }
+}
+
+/// A lock on a master with a replica, taken and given back until the value is dropped.
+struct Service {
+    master: Server,
+    _replica: Server,
+    ends: Arc<AtomicBool>,
+    work: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    fn start() -> Self {
+        let master = Server::start();
+        let port = master.port.to_string();
+        let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
+        until("the replica follows", || {
+            replica
+                .cli(&["INFO", "replication"])
+                .contains("link_status:up")
+        });
+        let ends = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&ends);
+        let url = master.url();
+        let work = thread::spawn(move || {
+            let client = redis::Client::open(url).expect("a good URL");
+            let mut connection = client.get_connection().expect("it answers");
+            for n in 0.. {
+                if ended.load(Relaxed) {
+                    break;
+                }
+                let key = format!("order:{}", n % 3);
+                let _: redis::Value = redis::cmd("SET")
+                    .arg(&[&key, "me", "NX", "PX", "30000"])
+                    .query(&mut connection)
+                    .expect("it is set");
+                thread::sleep(Duration::from_millis(20));
+                let _: redis::Value = redis::cmd("DEL")
+                    .arg(&key)
+                    .query(&mut connection)
+                    .expect("it is deleted");
+            }
+        });
+        Self {
+            master,
+            _replica: replica,
+            ends,
+            work: Some(work),
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.ends.store(true, Relaxed);
+        if let Some(work) = self.work.take() {
+            let _ = work.join();
+        }
+    }
+}
+
+#[test]
+fn what_servers_show_is_measured_there_and_the_rest_is_asked_for() {
+    let service = Service::start();
+    let url = service.master.url();
+    let target = ["--target", &url, "--watch", "2s"];
+    // At once, and not after the watch.
+    let (ended, _, why) =
+        said(&[&["--failovers", "4/year", "--watch", "1h"], &target[..2]].concat());
+    assert_eq!(ended, 64, "{why}");
+    assert!(
+        why.contains("--outage 2.2s") && !why.contains("--lag"),
+        "{why}"
+    );
+
+    let rest = ["--json", "--failovers", "4/year", "--outage", "2.2s"];
+    let (ended, json, why) = said(&[&rest[..], &target].concat());
+    assert_eq!(ended, 0, "{why}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let measured = json["measured"].as_array().unwrap();
+    for name in ["lag", "grants", "hold", "lease", "rtt"] {
+        assert!(
+            measured.iter().any(|known| known == name),
+            "{name}: {json:#}"
+        );
+    }
+    let inputs = &json["inputs"];
+    assert_eq!(inputs["lease_s"]["high"], 30.0, "{json:#}");
+    assert_eq!(inputs["replicas"], 1, "{json:#}");
+    // Of holds of 20 ms, the one after the other, at most 50 a second; on a busy machine fewer, and then longer ones.
+    let (grants, hold_s) = (&inputs["grants_per_s"], &inputs["hold_s"]);
+    assert!(grants["high"].as_f64().unwrap() < 100.0, "{json:#}");
+    assert!(hold_s["high"].as_f64().unwrap() > 0.004, "{json:#}");
 }

@@ -16,6 +16,7 @@
 //! | `holds_over_time.rs` | puts the holds over the time of the watch, for a picture |
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
 //! | `live.rs`, `listeners.rs` | watches servers while they work, and what that costs; listens to each of them |
+//! | `replica_lag.rs` | how far replicas are behind meanwhile |
 //! | `held_now.rs` | looks once at what the keys of servers hold |
 //! | `finding_kinds.rs` | the kinds of findings, why each matters and what helps |
 
@@ -30,6 +31,7 @@ mod patterns;
 mod permits;
 mod recipe_table;
 mod recipes;
+mod replica_lag;
 mod snapshot;
 mod sources;
 mod step_record;
@@ -44,5 +46,6 @@ pub use live::{LiveWatch, watch_live};
 pub use lock_state::WatchOptions;
 pub use patterns::pattern_of;
 pub use recipe_table::{RECIPES, Recipe};
+pub use replica_lag::{ReplicaLag, measure_replica_lag};
 pub use sources::{SourceError, read_bytes, read_file};
 pub use watcher::{WatchedTraffic, Watcher};

@@ -114,7 +114,7 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
             Command::Conform(options) => conform::run(options, terminal).await,
             Command::NewDriver(options) => new_driver::run(&options, terminal),
             Command::Init(options) => init::run(options, terminal),
-            Command::Risk(options) => risk::run(&options, terminal),
+            Command::Risk(options) => risk::run(&options, terminal).await,
             Command::Report(options) => report::run(options, terminal),
             Command::Proxy(options) => proxy::run(options, terminal).await,
             Command::Trace(options) => trace::run(options, terminal).await,

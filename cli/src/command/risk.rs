@@ -1,14 +1,22 @@
 //! `locklab risk`: double grants and minutes without a grant in a year, for each way to set up Redis, from the rates of a service.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use chaos::risk::{
     ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, assess,
+    failover_outages,
 };
+use chaos::watch::{LiveWatch, ReplicaLag, WatchOptions, measure_replica_lag, watch_live};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use results::run::Run;
+use results::watch::WatchReport;
 use serde_json::json;
 
 use super::run::load;
-use crate::args;
+use super::target::Servers;
+use crate::args::{self, TargetConsent};
+use crate::cancel::Cancel;
 use crate::exit;
 use crate::terminal::{Terminal, columns};
 
@@ -16,7 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   locklab risk --failovers 4/year --outage 2.2s --lag 20ms --grants 50/s --hold 5s --lease 30s
   locklab risk --failovers 2/year..12/year --outage 1s..8s --lag 20ms --grants 50/s --hold 5s --lease 30s     as far as it is known
-  locklab risk --from latest --failovers 4/year --lag 20ms --grants 50/s --hold 5s --lease 30s    the outage that a run measured";
+  locklab risk --from latest --failovers 4/year --lag 20ms --grants 50/s --hold 5s --lease 30s    the outage that a run measured
+  locklab risk --target redis://127.0.0.1:6379 --watch 60s --failovers 4/year --outage 2.2s       the rest measured there; reads only";
 
 /// Flags of `risk`.
 #[derive(Debug, Args)]
@@ -27,16 +36,34 @@ pub(crate) struct Options {
     /// Leases are renewed while a lock is held, so that a hold may last longer than its lease
     #[arg(long)]
     renewed: bool,
-    /// Replicas of each master
-    #[arg(long, value_name = "N", value_parser = args::count, default_value = "2")]
-    replicas: u32,
-    /// Take the outage from what the failovers of this run took
-    #[arg(long, value_name = "RUN", conflicts_with = "outage")]
+    /// Replicas of each master [default: those of the target, else 2]
+    #[arg(long, value_name = "N", value_parser = args::count)]
+    replicas: Option<u32>,
+    /// Take the outage from what the failovers of this run took, or grants, holds and leases from a run of `watch`
+    #[arg(long, value_name = "RUN")]
     from: Option<String>,
+    /// Measure lag, grants, holds and leases on these servers; what a flag says counts instead
+    #[arg(long, value_name = "URL", value_parser = args::target_url)]
+    target: Option<String>,
+    /// How long to watch the target, by MONITOR
+    #[arg(long, value_name = "DURATION", value_parser = args::duration, default_value = "60s", requires = "target")]
+    watch: Duration,
+    #[command(flatten)]
+    mine: TargetConsent,
 }
 
 /// A value that is known to lie between two.
 type Span = (f64, f64);
+
+/// What was measured: inputs by their names, and what no range can say.
+#[derive(Debug, Default)]
+struct Measured {
+    spans: BTreeMap<&'static str, Span>,
+    renewed: bool,
+    replicas: Option<u32>,
+    /// Why something is not among them.
+    why_not: Vec<String>,
+}
 
 /// What is said of each of [`RATE_FIELDS`]: one value, or `LOW..HIGH` where it is known no better.
 #[derive(Debug)]
@@ -63,9 +90,10 @@ impl Args for RateArgs {
                 RateUnit::Seconds => "DURATION",
                 RateUnit::Share => "SHARE",
             };
-            let arg = Arg::new(field.name).long(field.name).help(field.about);
+            let default = field.default.map(|text| format!(" [default: {text}]"));
+            let help = format!("{}{}", field.about, default.unwrap_or_default());
+            let arg = Arg::new(field.name).long(field.name).help(help);
             arg.value_name(value)
-                .default_value(field.default)
                 .value_parser(|text: &str| span(text, field.unit))
         }))
     }
@@ -107,10 +135,17 @@ fn yearly(text: &str) -> Result<f64, String> {
         .ok_or_else(|| args::invalid("rate", text, "4/year, 1/month or 2/week"))
 }
 
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let from = options.from.as_deref().map(load).transpose()?;
-    let measured = from.as_ref().map(outages).transpose()?;
-    let (low, high) = rates(options, measured)?;
+pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let mut measured = Measured::default();
+    if let Some(from) = &options.from {
+        measured.take_run(&load(from)?)?;
+    }
+    if let Some(url) = &options.target {
+        // Before it is watched for a minute.
+        spans(options, &measured, &SEEN_AT_SERVERS)?;
+        measured.take_servers(url, options, terminal).await?;
+    }
+    let (low, high) = rates(options, &measured)?;
     let found = assess(&low, &high, terminal.common.seed.unwrap_or(1));
     let inputs = RATE_FIELDS.iter().map(|field| {
         let unit = match field.unit {
@@ -124,34 +159,55 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
         (name, json!({"low": low, "high": high}))
     });
     let mut inputs: serde_json::Map<_, _> = inputs.collect();
-    inputs.insert("replicas".to_owned(), options.replicas.into());
-    inputs.insert("renewed".to_owned(), options.renewed.into());
-    let document = json!({"schema": 1, "inputs": inputs, "configurations": found});
-    terminal.answer(&document, || shown(&found, measured))?;
+    inputs.insert("replicas".to_owned(), (low.replicas as u32).into());
+    inputs.insert("renewed".to_owned(), (low.renewed > 0.0).into());
+    let names: Vec<&str> = measured.spans.keys().copied().collect();
+    let document =
+        json!({"schema": 1, "inputs": inputs, "measured": names, "configurations": found});
+    terminal.answer(&document, || shown(&found, &measured))?;
     Ok(exit::AS_EXPECTED)
 }
 
-/// The rates at their lower and at their upper ends; what is missing or contradictory is said at once.
-fn rates(options: &Options, outage: Option<Span>) -> anyhow::Result<(ServiceRates, ServiceRates)> {
-    let both = ServiceRates {
-        replicas: f64::from(options.replicas),
-        renewed: f64::from(u8::from(options.renewed)),
-        fsync_s: 0.001,
-        ..ServiceRates::default()
-    };
-    let (mut low, mut high, mut missing) = (both, both, Vec::new());
+/// Inputs that the traffic of servers shows, and questions to them.
+const SEEN_AT_SERVERS: [&str; 5] = ["lag", "grants", "hold", "lease", "rtt"];
+
+/// What each of [`RATE_FIELDS`] is: as a flag says, else as it was measured, else by default. All that is missing is said at once, but for what is yet to be
+/// measured.
+fn spans(options: &Options, measured: &Measured, later: &[&str]) -> anyhow::Result<Vec<Span>> {
+    let (mut all, mut missing) = (Vec::new(), Vec::new());
     for (field, given) in RATE_FIELDS.iter().zip(&options.rates.0) {
-        let outage = outage.filter(|_| field.name == "outage");
-        match given.or(outage) {
-            Some(span) => (*(field.field)(&mut low), *(field.field)(&mut high)) = span,
+        let default = || field.default.and_then(|text| span(text, field.unit).ok());
+        let seen = measured.spans.get(field.name).copied();
+        match given.or(seen).or_else(default) {
+            Some(span) => all.push(span),
+            None if later.contains(&field.name) => {}
             None => missing.push(format!("--{} {}", field.name, field.usual)),
         }
     }
-    if !missing.is_empty() {
-        return Err(exit::usage(format!(
-            "missing, each here with a usual value: {}",
-            missing.join(" ")
-        )));
+    if missing.is_empty() {
+        return Ok(all);
+    }
+    let why = measured.why_not.iter().map(|why| format!("; {why}"));
+    Err(exit::usage(format!(
+        "missing, each here with a usual value: {}{}",
+        missing.join(" "),
+        why.collect::<String>()
+    )))
+}
+
+/// The rates at their lower and at their upper ends; what is missing or contradictory is said at once.
+fn rates(options: &Options, measured: &Measured) -> anyhow::Result<(ServiceRates, ServiceRates)> {
+    let renewed = options.renewed || measured.renewed;
+    let replicas = options.replicas.or(measured.replicas).unwrap_or(2);
+    let both = ServiceRates {
+        replicas: f64::from(replicas),
+        renewed: f64::from(u8::from(renewed)),
+        fsync_s: 0.001,
+        ..ServiceRates::default()
+    };
+    let (mut low, mut high) = (both, both);
+    for (field, span) in RATE_FIELDS.iter().zip(spans(options, measured, &[])?) {
+        (*(field.field)(&mut low), *(field.field)(&mut high)) = span;
     }
     for (flag, from) in [
         ("hold", low.hold_s),
@@ -163,7 +219,7 @@ fn rates(options: &Options, outage: Option<Span>) -> anyhow::Result<(ServiceRate
             return Err(exit::usage(format!("--{flag} must be more than 0")));
         }
     }
-    if low.lease_s < high.hold_s && !options.renewed {
+    if low.lease_s < high.hold_s && !renewed {
         return Err(exit::usage(format!(
             "a lease of {} is shorter than a hold of {}, which then outlives it by itself: say a longer --lease, or --renewed",
             time(low.lease_s),
@@ -173,23 +229,124 @@ fn rates(options: &Options, outage: Option<Span>) -> anyhow::Result<(ServiceRate
     Ok((low, high))
 }
 
-/// How long the failovers of a run took until the first grant, from the shortest to the longest.
-fn outages(run: &Run) -> anyhow::Result<Span> {
-    let failovers = run.scenarios.iter().filter(|result| {
-        let kills = result.faults.iter().any(|fault| fault.fault == "kill");
-        kills && ["sentinel", "cluster"].contains(&result.topology.as_str())
-    });
-    let took = failovers.filter_map(|result| result.recovery.first_grant_after_fault_ns);
-    let took: Vec<f64> = took.map(|ns| ns as f64 / 1e9).collect();
-    let (low, high) = took.iter().fold((f64::MAX, 0.0_f64), |(low, high), took| {
-        (low.min(*took), high.max(*took))
-    });
-    match took.is_empty() {
-        true => Err(exit::input(format!(
-            "{}: no master of a sentinel group or a cluster was killed in it; try a run of `locklab quickstart`, or --outage",
-            run.run
-        ))),
-        false => Ok((low, high)),
+impl Measured {
+    fn note(&mut self, name: &'static str, values: impl IntoIterator<Item = f64>) {
+        let values = values.into_iter().filter(|value| *value > 0.0);
+        let span = values.fold(None, |span: Option<Span>, value| {
+            let (low, high) = span.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
+        });
+        if let Some(span) = span {
+            self.spans.insert(name, span);
+        }
+    }
+
+    /// What a run measured: how long failovers took until the first grant, or what it watched.
+    fn take_run(&mut self, run: &Run) -> anyhow::Result<()> {
+        if let Some(watch) = &run.watch {
+            self.take_watch(watch);
+            return Ok(());
+        }
+        self.note("outage", failover_outages(run));
+        match self.spans.is_empty() {
+            true => Err(exit::input(format!(
+                "{}: no master of a sentinel group or a cluster was killed in it, and nothing was watched; try a run of `locklab quickstart`, or --outage",
+                run.run
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// What the traffic of servers shows. Holds are taken to be exponential, with the mean that their median says, and their 99th percentile: where these
+    /// differ, or locks do, so does the input.
+    fn take_watch(&mut self, watch: &WatchReport) {
+        let grants = watch.grants() as f64;
+        if grants == 0.0 || watch.seconds <= 0.0 {
+            self.why_not
+                .push("no lock was granted while it was watched".to_owned());
+            return;
+        }
+        let doubt = 2.0 * grants.sqrt();
+        let rates = [grants - doubt, grants, grants + doubt].map(|grants| grants / watch.seconds);
+        self.note("grants", rates);
+        // A lock that is hardly asked for says little of the service.
+        let locks = watch
+            .locks
+            .iter()
+            .filter(|lock| lock.grants as f64 >= 0.05 * grants);
+        let locks: Vec<_> = locks.collect();
+        self.renewed = locks.iter().any(|lock| lock.renewals > 0);
+        self.note(
+            "lease",
+            locks.iter().filter_map(|lock| Some(lock.lease_ms? / 1e3)),
+        );
+        let lease_s = self.spans.get("lease").map_or(f64::MAX, |lease| lease.0);
+        let most_s = if self.renewed { f64::MAX } else { lease_s };
+        let means = locks.iter().flat_map(|lock| {
+            let of = |ms: Option<f64>, rest: f64| Some((ms? / 1e3 / -rest.ln()).min(most_s));
+            [of(lock.hold_ms.p50, 0.5), of(lock.hold_ms.p99, 0.01)]
+        });
+        self.note("hold", means.flatten());
+        let hold_s = self.spans.get("hold").map_or(0.0, |hold| hold.1);
+        let between = locks
+            .iter()
+            .map(|lock| lock.names as f64 / lock.grants.max(1) as f64);
+        self.note(
+            "free-for",
+            between.map(|names| names * watch.seconds - hold_s),
+        );
+    }
+
+    fn take_lag(&mut self, lag: &ReplicaLag) {
+        let at = |share: f64| {
+            let place = (lag.lags_s.len() as f64 * share) as usize;
+            lag.lags_s
+                .get(place.min(lag.lags_s.len().saturating_sub(1)))
+        };
+        // No lag is shorter than the way of a message.
+        let least_s = lag.rtt_s.unwrap_or(1e-6);
+        self.note("rtt", lag.rtt_s);
+        let lags = [at(0.5), at(0.99)].into_iter().flatten();
+        self.note("lag", lags.map(|lag_s| lag_s.max(least_s)));
+        self.replicas = u32::try_from(lag.replicas).ok().filter(|some| *some > 0);
+        if lag.lags_s.is_empty() {
+            self.why_not
+                .push("no replica was found there, whose lag could be measured".to_owned());
+        }
+    }
+
+    async fn take_servers(
+        &mut self,
+        url: &str,
+        options: &Options,
+        terminal: &Terminal,
+    ) -> anyhow::Result<()> {
+        let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+        if !servers.are_redis() {
+            return Err(exit::usage(
+                "risk reads the traffic of Redis and Valkey alone",
+            ));
+        }
+        let found = servers.ask().await?.clone();
+        let live = LiveWatch {
+            length: options.watch,
+            sample: None,
+            max_cost: 0.2,
+            cancel: Cancel::listen()?.flag(),
+        };
+        let note = |line: &str| terminal.note(line);
+        let (seen, lag) = tokio::join!(
+            watch_live(found.clone(), &live, WatchOptions::default(), &note),
+            measure_replica_lag(&found, options.watch, &live.cancel),
+        );
+        let report = seen?.report;
+        let ended_by = report.cost.as_ref().map(|cost| cost.ended_by.as_str());
+        if let Some(why) = ended_by.filter(|why| !why.is_empty()) {
+            terminal.warn(&format!("the watch ended early: {why}"));
+        }
+        self.take_watch(&report);
+        self.take_lag(&lag);
+        Ok(())
     }
 }
 
@@ -197,7 +354,7 @@ fn time(seconds: f64) -> String {
     results::units::duration((seconds * 1e9) as u64)
 }
 
-fn shown(found: &[ConfigurationRisk], measured: Option<Span>) -> String {
+fn shown(found: &[ConfigurationRisk], measured: &Measured) -> String {
     let head = [
         "CONFIGURATION",
         "DOUBLE GRANTS",
@@ -219,8 +376,12 @@ fn shown(found: &[ConfigurationRisk], measured: Option<Span>) -> String {
     }));
     let mut out = columns(&rows, 3..5);
     out += "\nDOUBLE GRANTS and MINUTES DOWN (without a grant) are of a year, CMDS of a cycle,\nMS of a grant without load; MOVED BY is the input that moves the double grants most.";
-    if let Some((low, high)) = measured {
-        out += &format!("\nthe outage was measured: {} to {}", time(low), time(high));
+    for (name, span) in &measured.spans {
+        let shown = |value: f64| match *name {
+            "grants" => format!("{}/s", number(value)),
+            _ => time(value),
+        };
+        out += &format!("\nmeasured: {name} {} to {}", shown(span.0), shown(span.1));
     }
     out += "\nNot in it: bugs, operators, failures that come together. The book says how each figure is derived: How often will it break?";
     out
