@@ -161,7 +161,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     };
     // These go wrong in so many steps that it is enough to find the first one.
     let find_first = |mode: &str, step: &str| {
-        let (code, broken, report) = conform(&driver(mode), &["--patience", "1s"]);
+        let (code, broken, report) = conform(&driver(mode), &["--patience", "2s"]);
         let first = broken.first().map(String::as_str);
         assert_eq!((code, first), (1, Some(step)), "{mode}: {report:#}");
     };
