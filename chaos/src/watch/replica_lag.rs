@@ -35,12 +35,12 @@ struct Position {
 }
 
 /// Connections that are kept, by server.
-struct Asked<'a> {
+struct ServerConnections<'a> {
     servers: &'a External,
     open: BTreeMap<SocketAddr, MultiplexedConnection>,
 }
 
-impl Asked<'_> {
+impl ServerConnections<'_> {
     async fn position(&mut self, of: SocketAddr) -> Option<Position> {
         let mut connection = match self.open.remove(&of) {
             Some(open) => open,
@@ -101,7 +101,7 @@ pub async fn measure_replica_lag(
     let mut positions: BTreeMap<SocketAddr, VecDeque<(Instant, u64)>> =
         masters.map(|master| (master, VecDeque::new())).collect();
     let (mut asked, mut found) = (
-        Asked {
+        ServerConnections {
             servers,
             open: BTreeMap::new(),
         },
