@@ -5,17 +5,20 @@
 //! 3. Without such an answer it is empty.
 
 use super::exclusion::Class;
-use super::holds::{Grant, OperationEnd, Record, StepKind};
+use super::holds::{Grant, OperationEnd, Record, Step, StepKind};
 use super::{CheckOptions, Finding};
+
+/// Whether the answer to a step shows that the servers had its grant when it was called.
+pub(super) fn proves(record: &Record, grant: &Grant, step: &Step) -> bool {
+    let is_blind = || record.blind.contains(&record.ask_of(grant).client);
+    step.ending == OperationEnd::Ok && (step.kind != StepKind::Release || !is_blind())
+}
 
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
-        let blind = record.blind.contains(&record.ask_of(grant).client);
-        let proves = |kind| !blind || kind != StepKind::Release;
         let proven = record
             .steps(grant)
-            .filter(|step| step.ending == OperationEnd::Ok);
-        let proven = proven.filter(|step| proves(step.kind));
+            .filter(|step| proves(record, grant, step));
         let end_ns = proven.map(|step| step.called_ns).max()?;
         (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
     };

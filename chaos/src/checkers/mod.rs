@@ -34,7 +34,7 @@ mod spans;
 mod stalls;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -213,9 +213,10 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
 fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     let todo = Mutex::new(CHECKERS.iter().enumerate().rev());
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let earliest = LazyLock::new(|| stalls::at_the_earliest(record));
     let work = || -> Vec<_> {
         std::iter::from_fn(next)
-            .map(|(place, checker)| (place, stalls::check(checker, record, options)))
+            .map(|(place, checker)| (place, stalls::check(checker, record, &earliest, options)))
             .collect()
     };
     let mut found = thread::scope(|scope| {

@@ -9,6 +9,7 @@
 use results::overlap::Mode;
 use serde::Serialize;
 
+use super::confirmed;
 use super::contract::Starts;
 use super::exclusion::sizes;
 use super::holds::{Grant, OperationEnd, Record, StepKind};
@@ -102,29 +103,25 @@ fn of_grant<'a>(
         ..whole.clone()
     }];
     let visible = starts.is_visible(ask);
-    let blind = record.blind.contains(&ask.client);
     for step in record.steps(grant) {
-        let (ok, release) = (
-            step.ending == OperationEnd::Ok,
-            step.kind == StepKind::Release,
-        );
-        let (op, call) = match (release, ok, step.ending == OperationEnd::NotHeld) {
-            (true, ..) => (OperationKind::End, step.called_ns),
-            (false, true, _) => (OperationKind::Extend, step.called_ns),
+        let (op, call) = match (step.kind, step.ending) {
+            (StepKind::Release, _) => (OperationKind::End, step.called_ns),
+            (_, OperationEnd::Ok) => (OperationKind::Extend, step.called_ns),
             // Its caller knows from the answer on.
-            (false, _, true) => (
+            (_, OperationEnd::NotHeld) => (
                 OperationKind::End,
                 step.returned_ns.unwrap_or(step.called_ns),
             ),
             _ => continue,
         };
+        let leases = op == OperationKind::Extend && visible;
         found.push(Operation {
             op,
             call,
             returned: step.returned_ns,
             sent: step.sent_ns,
-            lease_ns: Some(step.lease_ns).filter(|_| !release && visible),
-            proves: ok && !(release && blind),
+            lease_ns: leases.then_some(step.lease_ns),
+            proves: confirmed::proves(record, grant, step),
             ..whole.clone()
         });
     }

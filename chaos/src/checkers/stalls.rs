@@ -8,6 +8,7 @@
 //! 4. Of liveness, all stalls of the recorder together are added to the grace.
 //! 5. A client that stood still although no fault paused it counts as paused by one: it is late by itself, and loses its turn.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use results::units::plural;
@@ -19,10 +20,11 @@ use super::{CheckOptions, Checker, Finding};
 /// Lines that waited are written one after the other: so long after a stall they may still be late.
 const CATCH_UP_NS: u64 = 50_000_000;
 
-/// The findings of a checker, of which none rests on a line that a stall delayed.
+/// The findings of a checker, of which none rests on a line that a stall delayed. `earliest` is [`at_the_earliest`] of the record, made if it is needed.
 pub(super) fn check(
     checker: &Checker,
     record: &Record,
+    earliest: &LazyLock<Record, impl FnOnce() -> Record>,
     options: &CheckOptions<'_>,
 ) -> Vec<Finding> {
     let findings = (checker.run)(record, options);
@@ -36,7 +38,7 @@ pub(super) fn check(
         grace: options.grace + Duration::from_nanos(own_ns),
         ..options.clone()
     };
-    let certain = (checker.run)(&at_the_earliest(record), &patient);
+    let certain = (checker.run)(earliest, &patient);
     let doubt = format!(
         "the recorder or a client stood still {} {}, for {} at the longest, and what would be violated is closer than that",
         record.stalls.len(),
@@ -59,7 +61,7 @@ fn of_recorder(record: &Record) -> impl Iterator<Item = &Stall> {
 }
 
 /// The record with every line that a stall may have delayed at the earliest time that it can be about.
-fn at_the_earliest(record: &Record) -> Record {
+pub(super) fn at_the_earliest(record: &Record) -> Record {
     let mut earliest = record.clone();
     let delay_ns = |t_ns: u64| {
         let within = |stall: &&Stall| {

@@ -2,7 +2,6 @@
 //! made it, and what clients said meanwhile was written down later than they said it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bench::sink::Sink;
+use cluster_config::process_state;
 use results::history::{Entry, Event};
 use results::units;
 
@@ -71,7 +71,8 @@ impl Stalls {
                 }
                 let looks = turn % CLIENTS_EVERY == 0;
                 for (client, pid) in looks.then(&clients).unwrap_or_default() {
-                    if is_stopped(pid) {
+                    // By a signal, or by a debugger.
+                    if matches!(process_state(pid), Some('T' | 't')) {
                         stopped.entry(client).or_insert(asleep);
                     } else if let Some(since) = stopped.remove(&client) {
                         write(since.elapsed(), Some(client));
@@ -94,16 +95,6 @@ impl Stalls {
         self.over.store(true, Relaxed);
         note(&self.watch.join().ok()?)
     }
-}
-
-/// Whether a process is stopped by a signal, or by a debugger.
-fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may contain anything.
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't'))
 }
 
 fn note(stalls: &[(Duration, Duration)]) -> Option<String> {
