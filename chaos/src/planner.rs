@@ -1,6 +1,6 @@
 //! Plans the scenarios that were asked for: each on the servers, with the lock in it, on each server of a matrix, with each seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bench::abilities::Abilities;
@@ -8,7 +8,7 @@ use bench::subject::{Subject, SubjectError};
 use cluster_config::TopologyKind;
 use results::run::NotApplicable;
 
-use crate::audit::probe::ask;
+use crate::audit::probe::{Answer, ask, in_view_of};
 use crate::audit::{fitted, place};
 use crate::batch::{PlannedRun, in_processes};
 use crate::builtin;
@@ -62,7 +62,7 @@ impl<E: Into<RunError>> From<E> for Refusal {
 }
 
 /// What locks said of themselves, on servers of each shape.
-type KnownAbilities = BTreeMap<(String, TopologyKind), Result<Abilities, SubjectError>>;
+type KnownAbilities = BTreeMap<(String, TopologyKind), Answer>;
 
 impl Planner<'_> {
     /// Plans all; what is wrong is said together.
@@ -73,7 +73,7 @@ impl Planner<'_> {
         let (mut planned, mut wrong) = (PlannedScenarios::default(), Vec::new());
         let mut known = KnownAbilities::new();
         for source in sources {
-            match self.runs(source, &mut known).await {
+            match self.runs(source, sources, &mut known).await {
                 Ok(runs) => planned.runs.extend(runs),
                 Err(Refusal::Wrong(why)) => wrong.push(why),
                 Err(Refusal::LeftOut(skipped)) => planned.not_applicable.push(skipped),
@@ -89,6 +89,7 @@ impl Planner<'_> {
     async fn runs(
         &self,
         source: &ScenarioSource,
+        sources: &[ScenarioSource],
         known: &mut KnownAbilities,
     ) -> Result<Vec<(PlannedRun, Digest)>, Refusal> {
         let given = source.scenario.clone().map_err(Refusal::Wrong)?;
@@ -108,7 +109,11 @@ impl Planner<'_> {
         {
             return Err(left_out(why));
         }
-        let (fitting, subject) = self.with_lock(&scenario, name, known, &left_out).await?;
+        let shapes = sources.iter().filter_map(|one| one.scenario.as_ref().ok());
+        let shapes = shapes.map(|scenario| scenario.topology.kind).collect();
+        let (fitting, subject) = self
+            .with_lock(&scenario, name, &shapes, known, &left_out)
+            .await?;
         // Parts may each have servers of their own, and what is found there is no part of what was asked for.
         let asked = match self.target {
             Some(_) => &given,
@@ -136,6 +141,7 @@ impl Planner<'_> {
         &self,
         scenario: &Scenario,
         name: &str,
+        shapes: &BTreeSet<TopologyKind>,
         known: &mut KnownAbilities,
         left_out: &dyn Fn(String) -> Refusal,
     ) -> Result<(Scenario, Arc<dyn Subject>), Refusal> {
@@ -160,7 +166,7 @@ impl Planner<'_> {
         let subject = in_processes(found)?;
         let has = match read || self.dry_run {
             true => assumed,
-            false => match self.ask(name, &subject, shape, known).await? {
+            false => match self.ask(name, &subject, shape, shapes, known).await? {
                 Ok(has) => has,
                 Err(SubjectError::NotApplicable(why)) => return Err(left_out(why)),
                 // The run says what is wrong, and goes on with the next.
@@ -174,26 +180,46 @@ impl Planner<'_> {
         }
     }
 
+    /// What the lock has on servers of this shape. One that refuses them is asked on those of other scenarios, until it works.
     async fn ask(
         &self,
         name: &str,
         subject: &Arc<dyn Subject>,
         shape: TopologyKind,
+        shapes: &BTreeSet<TopologyKind>,
         known: &mut KnownAbilities,
-    ) -> Result<Result<Abilities, SubjectError>, RunError> {
-        let key = (name.to_owned(), shape);
-        if let Some(known) = known.get(&key) {
-            return Ok(known.clone());
+    ) -> Result<Answer, RunError> {
+        let may_differ = self.all && self.target.is_none();
+        let elsewhere = shapes
+            .iter()
+            .filter(|other| may_differ && **other != shape && other.is_redis());
+        let mut own: Option<Answer> = None;
+        for shape in std::iter::once(&shape).chain(elsewhere) {
+            let key = (name.to_owned(), *shape);
+            let has = match known.get(&key) {
+                Some(known) => known.clone(),
+                None => {
+                    ask(
+                        subject.as_ref(),
+                        *shape,
+                        self.target,
+                        None,
+                        async |has, _: &str| has,
+                    )
+                    .await?
+                    .0
+                }
+            };
+            known.insert(key, has.clone());
+            let answer = own.get_or_insert_with(|| has.clone());
+            *answer = in_view_of(answer, std::iter::once(&has));
+            if !matches!(
+                answer,
+                Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))
+            ) {
+                break;
+            }
         }
-        let (has, _) = ask(
-            subject.as_ref(),
-            shape,
-            self.target,
-            None,
-            async |answer, _: &str| answer,
-        )
-        .await?;
-        known.insert(key, has.clone());
-        Ok(has)
+        Ok(own.expect("its own shape was asked about"))
     }
 }

@@ -3,7 +3,9 @@
 mod support;
 
 use chaos::plan::Plan;
+use chaos::planner::Planner;
 use chaos::scenario::Scenario;
+use chaos::scenario_source::ScenarioSource;
 use support::plan;
 
 const TEXT: &str = r#"
@@ -104,4 +106,39 @@ fn operations_are_drawn_and_the_same_seed_draws_the_same() {
         !plans.iter().any(kinds),
         "a plain lock is not entered again"
     );
+}
+
+#[tokio::test]
+async fn a_driver_that_refuses_servers_of_one_shape_is_left_out_there_if_it_works_elsewhere() {
+    let driver = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../cli/tests/drivers/driver.py"
+    );
+    let subject = format!("exec:python3 {driver} cluster-terse");
+    let planner = Planner {
+        subject: Some(&subject),
+        all: true,
+        dry_run: false,
+        target: None,
+        seeds: vec![7],
+        matrix: vec![None],
+        fit: &|_, scenario| Ok(scenario),
+    };
+    // Where it works nowhere, its runs say what is wrong.
+    for (other, planned, left_out) in [("takeover-cluster", 1, 1), ("failover-async", 2, 0)] {
+        let all = ["never-released", other].map(ScenarioSource::find);
+        let all = all.map(|found| found.expect("a built-in scenario"));
+        let found = planner.plan(&all).await.expect("a plan");
+        assert_eq!(
+            (found.runs.len(), found.not_applicable.len()),
+            (planned, left_out),
+            "{other}"
+        );
+        assert!(
+            found
+                .not_applicable
+                .iter()
+                .all(|one| one.topology == "single")
+        );
+    }
 }

@@ -22,7 +22,23 @@ const CONFORM_WITHIN: Duration = Duration::from_secs(180);
 /// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
-type Has = Result<Abilities, (AuditOutcome, String)>;
+/// What a lock has on servers of one shape, or why it did not say so.
+pub(crate) type Answer = Result<Abilities, SubjectError>;
+
+/// What an answer says in view of those elsewhere: a lock that works on servers of another shape, and refuses these, does not know them.
+pub(crate) fn in_view_of<'a>(
+    answer: &Answer,
+    mut elsewhere: impl Iterator<Item = &'a Answer>,
+) -> Answer {
+    match answer {
+        Err(SubjectError::Refused(why) | SubjectError::Unreachable(why))
+            if elsewhere.any(|one| one.is_ok()) =>
+        {
+            Err(SubjectError::NotApplicable(why.clone()))
+        }
+        other => other.clone(),
+    }
+}
 
 /// A lock that was asked what it has.
 pub struct ProbedLock {
@@ -30,8 +46,7 @@ pub struct ProbedLock {
     pub audited: AuditedSubject,
     /// The lock, each of its clients a process.
     pub(super) subject: Arc<dyn Subject>,
-    /// What it has on servers of each shape, or what that makes of every scenario there: it did not say hello, or has nothing to lock with.
-    abilities: Vec<(TopologyKind, Has)>,
+    abilities: Vec<(TopologyKind, Answer)>,
     /// The version of the servers that were started for it.
     pub server: Option<String>,
     /// The first servers on which it said hello.
@@ -43,7 +58,10 @@ impl ProbedLock {
         let not_asked = || (AuditOutcome::Unknown, "it was not asked".to_owned());
         let mut all = self.abilities.iter();
         let (_, has) = all.find(|(on, _)| *on == shape).ok_or_else(not_asked)?;
-        has.as_ref().map_err(Clone::clone)
+        has.as_ref().map_err(|error| match error {
+            SubjectError::NotApplicable(why) => (AuditOutcome::NotApplicable, why.clone()),
+            other => (AuditOutcome::Unknown, other.to_string()),
+        })
     }
 
     /// Whether the workloads of a short bench are about a lock of this kind.
@@ -61,7 +79,7 @@ pub async fn ask<T>(
     shape: TopologyKind,
     target: Option<&str>,
     log: Option<PathBuf>,
-    then: impl AsyncFnOnce(Result<Abilities, SubjectError>, &str) -> T,
+    then: impl AsyncFnOnce(Answer, &str) -> T,
 ) -> Result<(T, Option<String>), RunError> {
     let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
     let work = tempfile::tempdir().map_err(|error| {
@@ -120,19 +138,22 @@ pub(super) async fn meet(
         server: None,
     };
     std::fs::create_dir_all(logs).map_err(|error| RunError::io("create", logs, &error))?;
-    // Shapes on which it answered hello with `failed`: where it works on another, it does not know these.
-    let mut refused = Vec::new();
     for shape in shapes.iter().copied() {
         let last = met.abilities.last().map(|(_, has)| has.clone());
         let has = match last {
             // One that does not answer is not asked again, nor where it says that it does not work.
-            Some(Err((AuditOutcome::Unknown, _))) if refused.is_empty() || target.is_some() => last,
+            Some(Err(SubjectError::Usage(_))) => last,
+            Some(Err(SubjectError::Refused(_) | SubjectError::Unreachable(_)))
+                if target.is_some() =>
+            {
+                last
+            }
             Some(Ok(_)) if target.is_some() => last,
             Some(Ok(has)) if place(shape, name, &has).is_err() && has.topologies.is_some() => {
                 Some(Ok(has))
             }
             _ => match place(shape, name, &assumed) {
-                Err(why) if target.is_none() => Some(Err((AuditOutcome::NotApplicable, why))),
+                Err(why) if target.is_none() => Some(Err(SubjectError::NotApplicable(why))),
                 _ => None,
             },
         };
@@ -142,19 +163,8 @@ pub(super) async fn meet(
         }
         let subject = met.subject.clone();
         let (log, audited) = (logs.join(format!("hello-{shape}.log")), &mut met.audited);
-        let then = async |answer: Result<Abilities, SubjectError>, url: &str| -> Has {
-            let is_answer = matches!(
-                &answer,
-                Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))
-            );
-            if is_answer {
-                refused.push(shape);
-            }
-            let has = answer.map_err(|error| match error {
-                SubjectError::NotApplicable(why) => (AuditOutcome::NotApplicable, why),
-                other => (AuditOutcome::Unknown, other.to_string()),
-            });
-            let not = is_answer || matches!(has, Err((AuditOutcome::NotApplicable, _)));
+        let then = async |has: Answer, url: &str| -> Answer {
+            let not = !matches!(has, Ok(_) | Err(SubjectError::Usage(_)));
             if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
                 let library = has.as_ref().map(|has| has.library.clone());
                 audited.library = library.unwrap_or_default();
@@ -169,15 +179,10 @@ pub(super) async fn meet(
         met.met_on = met.met_on.or(has.is_ok().then_some(shape));
         met.abilities.push((shape, has));
     }
-    if target.is_none() && met.met_on.is_some() {
-        let of_refused = met
-            .abilities
-            .iter_mut()
-            .filter(|(shape, _)| refused.contains(shape));
-        for (_, has) in of_refused {
-            if let Err((outcome, _)) = has {
-                *outcome = AuditOutcome::NotApplicable;
-            }
+    if target.is_none() {
+        let all = met.abilities.clone();
+        for (_, has) in &mut met.abilities {
+            *has = in_view_of(has, all.iter().map(|(_, has)| has));
         }
     }
     Ok(met)
