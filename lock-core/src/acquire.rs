@@ -74,28 +74,34 @@ async fn search_for(
         _ => (true, Some(began + options.request_timeout(durability))),
     };
     let hold = Hold::new(lock, who, how, durability);
-    // Dropped after the search: a client that closes waits until each waiter has begun to give back.
-    let _waits;
+    // Dropped after the search: a client that closes waits until each waiter has begun to give back, and until each question is answered that
+    // may get what no lease ends.
+    let mut counted = lock.form.undo_life().map(|_| background.ticket());
     let mut search = Search::new(hold, end);
     let line = lock.form.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
     let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
-        if let Some(guard) = search.look().await? {
-            return Ok(guard);
+        match search.look().await? {
+            // Its guard could not give it back later; dropped now it does.
+            Some(_) if counted.is_some() && background.is_closed() => {
+                return Err(search.closed(ErrorKind::Unknown));
+            }
+            Some(guard) => return Ok(guard),
+            None => {}
         }
         if once {
             return Err(search.give_up());
         }
     }
     if background.is_closed() {
-        return Err(search.closed());
+        return Err(search.closed(search.how_certain()));
     }
-    _waits = background.ticket();
+    counted.get_or_insert_with(|| background.ticket());
     let ended = waited(&mut search, lock, line).await;
     ended.unwrap_or_else(|| match background.is_closed() {
-        true => Err(search.closed()),
+        true => Err(search.closed(search.how_certain())),
         false => Err(without_runtime(lock, search.how_certain())),
     })
 }
@@ -656,9 +662,9 @@ impl Search {
     }
 
     /// The error when the client closes. What an attempt may have taken is given back; that is not waited for here.
-    fn closed(&self) -> LockError {
+    fn closed(&self, kind: ErrorKind) -> LockError {
         let name = &self.hold.lock.names.key;
-        LockError::at_node(self.how_certain(), ACTION, name, NodeError::closed())
+        LockError::at_node(kind, ACTION, name, NodeError::closed())
     }
 
     /// What is known when it is cut off.

@@ -425,11 +425,13 @@ pub(crate) async fn yes_at(
 
 /// An answer that no script of ours gives: something else is at work there.
 pub(crate) fn not_an_answer(sent: &ServerReply) -> NodeError {
+    // It may be as long as a list of permits.
+    let shown: String = format!("{:?}", sent.value).chars().take(200).collect();
     NodeError {
         node: Some(sent.node.to_string()),
         definite: false,
         code: None,
-        message: format!("an answer that cannot be read: {:?}", sent.value),
+        message: format!("an answer that cannot be read: {shown}"),
         attempt: sent.attempt,
     }
 }

@@ -14,7 +14,7 @@ use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, LostReason, MultiLock,
     Released, Wait, diagnostics::Tracer,
 };
-use lock_support::rival;
+use lock_support::{Relay, rival};
 use support::{PATIENCE, Server};
 use tokio::task::JoinHandle;
 
@@ -151,6 +151,39 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
             assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
             assert!(error.to_string().contains("closed"), "{error}");
         }
+    }
+}
+
+/// No lease ends what a semaphore has given: an acquire that is under way is waited for, and what it comes to is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_closes_takes_no_permits_along() {
+    let server = Server::start(&[]);
+    let others = client(&server, slow()).await;
+    let free = others.semaphore("n").expect("a good name");
+    free.try_set_permits(5, None).await.expect("answered");
+    // The server knows the scripts from now on.
+    let taken = free.acquire(1).await.expect("free");
+    taken.release().await.expect("held");
+    for release in [false, true] {
+        let relay = Relay::start(server.address()).await;
+        let target = relay.url().parse().expect("a good URL");
+        let ours = Client::connect(&target, slow()).await.expect("it answers");
+        let semaphore = ours.semaphore("n").expect("a good name");
+        relay.delay(500 * MS);
+        let tries = [Wait::Try, Wait::AtMost(HOUR)].map(|wait| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move { semaphore.acquire_with(1, wait).await.is_err() })
+        });
+        server.wait_for(&["GET", "n"], |left| left == "3");
+        match release {
+            false => ours.close().await,
+            true => ours.close_and_release().await,
+        }
+        for tried in tries {
+            assert!(tried.await.expect("no panic"), "it closes");
+        }
+        let left = free.available().await.expect("answered");
+        assert_eq!(left, 5, "given back too: {release}");
     }
 }
 

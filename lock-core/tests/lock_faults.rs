@@ -6,6 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock, LostReason,
     Owner, Released, Wait,
@@ -126,6 +127,40 @@ async fn a_renewal_that_is_refused_in_mid_lease_recovers() {
         recovers(&guards, || call(&cure)).await;
         all_released(guards).await;
     }
+}
+
+/// One hold of many that are renewed together is refused: the others are asked for at once, and not one after the other.
+#[tokio::test]
+async fn one_hold_that_is_refused_costs_those_renewed_with_it_no_time() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let client = client(&relay.url(), options()).await;
+    let held = async |name: String| {
+        let lock = client.lock(Kind::Reentrant, &name).expect("a good name");
+        lock.acquire().await.expect("free")
+    };
+    let _refused = held("refused".to_owned()).await;
+    let mut guards = Vec::new();
+    for number in 0..40 {
+        guards.push(held(format!("ok:{number}")).await);
+    }
+    let mut events: Vec<_> = guards.iter().map(Guard::events).collect();
+    server.ok(&["ACL", "SETUSER", "default", "resetkeys", "~ok:*"]);
+    relay.delay(80 * MS);
+    // The one thread of this runtime stands still until all are due: they go in one request.
+    std::thread::sleep(LEASE / 3 + 50 * MS);
+    let renewed = events.iter_mut().map(|events| events.next());
+    for event in join_all(renewed).await {
+        assert!(
+            matches!(event, Some(GuardEvent::Extended { .. })),
+            "{event:?}"
+        );
+    }
+    let refusals = server.ok(&["INFO", "errorstats"]);
+    let line = (refusals.lines()).find_map(|line| line.strip_prefix("errorstat_NOPERM:count="));
+    let count = line.and_then(|count| count.parse::<u32>().ok());
+    assert!(count >= Some(2), "together, and alone: {refusals}");
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
 }
 
 /// Every connection is cut again and again for longer than a lease.

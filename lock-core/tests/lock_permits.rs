@@ -121,6 +121,21 @@ async fn permits_are_counted_named_and_listed() {
     assert!(!permits.delete().await.expect("answered"));
 }
 
+/// A list that comes in hundreds of pieces is read as it comes: read again from its beginning with each it would take minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_150_000_is_read() {
+    let server = Server::start(&[]);
+    let options = ClientOptions::default().response_timeout(5000 * MS);
+    let client = client(&server.url(), options).await;
+    let permits = client.permits("n").expect("a good name");
+    permits.try_set_permits(1).await.expect("answered");
+    let held =
+        "for id = 1, 150000 do redis.call('ZADD', KEYS[1], 9e12, string.format('%016x', id)) end";
+    server.ok(&["EVAL", held, "1", HELD]);
+    let listed = permits.list().await.expect("answered");
+    assert_eq!(listed.len(), 150_000);
+}
+
 async fn support_client(server: &Server) -> Permits {
     permits(&server.url()).await
 }

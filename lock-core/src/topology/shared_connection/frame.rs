@@ -232,6 +232,23 @@ mod tests {
     }
 
     #[test]
+    fn a_long_array_is_read_on_from_where_it_stopped() {
+        let element = b"$32\r\n0123456789abcdef0123456789abcdef\r\n";
+        let many = [b"*10000\r\n".to_vec(), element.repeat(10_000)].concat();
+        let (mut decoder, mut input) = (ReplyDecoder::default(), Vec::new());
+        let mut seen = 0;
+        for piece in many.chunks(1000) {
+            input.extend_from_slice(piece);
+            seen += input.len();
+            let (_, used) = decoder.next(&input).expect("good bytes");
+            input.drain(..used);
+        }
+        // What is looked at twice is the element that was not whole.
+        let most = many.len() + many.len() / 1000 * element.len();
+        assert!(seen <= most, "{seen} bytes for {}", many.len());
+    }
+
+    #[test]
     fn an_error_that_is_not_utf8_is_an_error_of_the_server() {
         let error = whole(b"-ERR unknown command '\xff\xfe'\r\n");
         assert!(

@@ -3,7 +3,8 @@
 mod secure;
 #[cfg(feature = "tls")]
 mod session;
-#[cfg(not(feature = "tls"))]
+#[cfg(any(test, not(feature = "tls")))]
+#[cfg_attr(feature = "tls", expect(dead_code))]
 mod without_tls;
 
 #[cfg(feature = "tls")]

@@ -66,3 +66,10 @@ impl Session {
         match self.never {}
     }
 }
+
+#[cfg(test)]
+#[test]
+fn who_asks_for_it_reads_which_feature_is_missing() {
+    let refused = Secure::new(&TlsOptions::default()).err();
+    assert!(refused.is_some_and(|why| why.contains("TLS") && why.contains("feature `tls`")));
+}
