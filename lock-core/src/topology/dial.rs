@@ -22,7 +22,7 @@ use crate::clock::Instant;
 use crate::credentials::{Credentials, CredentialsProvider};
 use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
-use crate::target::{Endpoint, Target, TopologyKind};
+use crate::target::{Endpoint, Target};
 use crate::{AddressMap, ClientOptions};
 
 /// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is asked on it. After so long
@@ -59,9 +59,6 @@ pub(crate) struct Dialer {
     restart_delay: Option<Duration>,
     /// Which of several masters it dials.
     pub(super) voter: Option<Voter>,
-    /// Whether the requests of a burst may leave in parts, so that the server need not wait for all of it. With several masters
-    /// to ask for each lock a client has no time to spare between them, and the parts would only be more writes.
-    pub(crate) splits_bursts: bool,
     /// How many replicas each master has, where the caller says so.
     pub(crate) replicas: Option<u32>,
     pub(crate) tracer: Option<Tracer>,
@@ -91,7 +88,6 @@ impl Dialer {
             client_name: options.client_name.clone(),
             restart_delay: options.restart_delay,
             voter: None,
-            splits_bursts: target.shape != TopologyKind::Masters,
             replicas: options.replicas,
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
@@ -204,7 +200,7 @@ impl Dialer {
             patience: self.response_timeout,
             commands: Arc::clone(&self.commands),
         };
-        SharedConnection::new(socket, self.splits_bursts, idle)
+        SharedConnection::new(socket, idle)
     }
 
     pub(crate) fn count(&self, commands: u64) {

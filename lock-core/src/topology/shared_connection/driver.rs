@@ -114,7 +114,6 @@ impl Driver {
             self.input = Vec::new();
         }
         queue.busy = count > 1 || !queue.owed.is_empty();
-        queue.split(self.wakers.len());
         if end == Err(BadReply::Unasked) {
             queue.take_back();
         }
@@ -157,7 +156,6 @@ impl Driver {
                 }
                 self.waited = false;
                 queue.writing = true;
-                queue.unsent = 0;
                 std::mem::swap(&mut queue.out, &mut self.output);
             }
             match self.wire.socket.try_write(&self.output[self.written..]) {

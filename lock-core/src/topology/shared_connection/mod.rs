@@ -2,8 +2,8 @@
 //!
 //! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each request
 //! and two changes of task on the way out. Here a request is written straight into the connection's buffer; everything
-//! that was asked in one turn of the scheduler leaves in one write, or in a few where the server would wait for it; a request
-//! on an idle line is written by its own task; and one timer for each connection looks after all deadlines.
+//! that was asked in one turn of the scheduler leaves in one write; a request on an idle line is written by its own task; and one
+//! timer for each connection looks after all deadlines.
 mod driver;
 mod frame;
 mod socket;
@@ -30,11 +30,6 @@ use crate::sync::{Mutex, Notify};
 /// A buffer that grew beyond so many bytes for a burst is not kept, and of places for requests so many.
 pub(super) const KEEP: usize = 256 * 1024;
 const KEEP_SLOTS: usize = 4096;
-/// So many tasks that ask again at once do it in parts; more or fewer do not.
-const SPLIT_FROM: u32 = 6;
-const SPLIT_TO: u32 = 128;
-/// In so many.
-const PARTS: u32 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoReply {
@@ -82,10 +77,6 @@ struct Queue {
     writing: bool,
     /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask before.
     urgent: bool,
-    /// Requests since the last write began, and how many make a part that leaves at once; 0: they leave together.
-    unsent: u32,
-    part: u32,
-    splits: bool,
     /// Something has come since the timekeeper looked.
     heard: bool,
     end: Option<Arc<str>>,
@@ -113,10 +104,9 @@ enum Fate {
 
 impl SharedConnection {
     /// The connection, the work that carries it, and the work that keeps its time, which ends with the first: it serves while both are
-    /// polled, each by a task of its own. `splits`: requests of a burst may leave in parts.
+    /// polled, each by a task of its own.
     pub(super) fn new(
         socket: Socket,
-        splits: bool,
         idle: IdleProbe,
     ) -> (
         Arc<Self>,
@@ -128,10 +118,7 @@ impl SharedConnection {
             socket: writing,
             ended: AtomicBool::new(false),
             sooner: Notify::new(),
-            queue: Mutex::new(Queue {
-                splits,
-                ..Queue::default()
-            }),
+            queue: Mutex::new(Queue::default()),
         });
         let driver = Driver::new(Arc::clone(&wire), reading);
         let timekeeper = Timekeeper::new(Arc::clone(&wire), idle);
@@ -220,7 +207,6 @@ impl Queue {
     /// Asks PING on behalf of nobody.
     fn ping(&mut self) {
         self.out.extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
-        self.unsent += 1;
         let index = self.place(1, None, Waker::noop().clone());
         self.slots[index as usize].fate = Fate::Abandoned;
     }
@@ -259,20 +245,6 @@ impl Queue {
         answered
             .filter(|slot| slot.fate == Fate::Answered)
             .for_each(|slot| slot.fate = Fate::Cut);
-    }
-
-    /// Decides in which parts the requests of those leave who have just been answered and are about to ask again.
-    ///
-    /// With nothing left to do the server would sleep until all have asked, and then all would wait for it: client and server
-    /// would take turns. So it gets the first requests while the others are written. A longer burst is more than it
-    /// reads at once, so that they overlap anyway.
-    fn split(&mut self, answered: usize) {
-        let under_way = self.owed.len().saturating_sub(self.unsent as usize);
-        let surplus = answered.saturating_sub(under_way);
-        self.part = match u32::try_from(surplus) {
-            Ok(surplus @ SPLIT_FROM..=SPLIT_TO) if self.splits => surplus.div_ceil(PARTS),
-            _ => 0,
-        };
     }
 
     /// Tells those whose time is over, and finds out when to look again.
@@ -389,11 +361,9 @@ impl SharedConnection {
         let idle = queue.owed.is_empty() && !queue.busy;
         let replies = write(&mut queue.out);
         let index = queue.place(replies, deadline, context.waker().clone());
-        queue.unsent += 1;
         queue.urgent |= at_once && queue.writing;
-        let leaves = idle || (at_once || queue.unsent == queue.part) && !queue.writing;
+        let leaves = idle || at_once && !queue.writing;
         if leaves {
-            queue.unsent = 0;
             match self.socket.try_write(&queue.out) {
                 Ok(written) => drop(queue.out.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

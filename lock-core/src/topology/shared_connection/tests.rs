@@ -63,7 +63,7 @@ async fn connection(
         patience: quiet,
         commands: Arc::default(),
     };
-    let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), false, idle);
+    let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), idle);
     tokio::spawn(timekeeper);
     (wire, driver, server)
 }
