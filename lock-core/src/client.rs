@@ -127,7 +127,6 @@ impl Client {
                 routes: routes.into(),
                 gates: Lines::new(),
                 turns: Default::default(),
-                latches: Lines::new(),
                 wait_queues: Default::default(),
                 renewals: watchdog::start(&background),
                 guarded: Default::default(),

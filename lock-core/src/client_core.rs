@@ -19,8 +19,6 @@ use crate::target::TopologyKind;
 use crate::topology::Route;
 use crate::waiting::contended_locks::ContendedLocks;
 use crate::waiting::gate::Gates;
-use crate::waiting::latch_front::LatchFront;
-use crate::waiting::line::Lines;
 use crate::waiting::queue::WaitQueues;
 
 pub(crate) struct ClientCore {
@@ -33,7 +31,6 @@ pub(crate) struct ClientCore {
     pub(crate) routes: Arc<[Arc<Route>]>,
     pub(crate) gates: Gates,
     pub(crate) turns: ContendedLocks,
-    pub(crate) latches: Lines<String, LatchFront>,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) renewals: Arc<RenewalQueue<Hold>>,
     pub(crate) guarded: Guarded<Hold, LockInner>,

@@ -4,7 +4,6 @@
 pub(crate) mod contended_locks;
 pub(crate) mod gate;
 pub(crate) mod handoff;
-pub(crate) mod latch_front;
 pub(crate) mod line;
 pub(crate) mod queue;
 pub(crate) mod subscriptions;
