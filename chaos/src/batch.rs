@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bench::abilities::Abilities;
 use bench::exec::ExecSubject;
@@ -100,6 +101,8 @@ pub struct BatchOptions {
     pub external: Option<Arc<dyn Provisioner>>,
     /// Who carries faults out besides the harness.
     pub engine: Option<Arc<dyn Engine>>,
+    /// What could not end by then is not begun; `None`: everything is run.
+    pub until: Option<Instant>,
     /// A history of more bytes is kept compressed.
     pub plain_history_max_bytes: u64,
     /// True ends all runs in good order.
@@ -113,6 +116,7 @@ impl BatchOptions {
             jobs,
             external: None,
             engine: None,
+            until: None,
             plain_history_max_bytes: history_file::PLAIN_MAX_BYTES,
             cancel,
         }
@@ -141,33 +145,38 @@ pub fn run_each(
     options: &BatchOptions,
     root: &Path,
 ) -> Result<impl Stream<Item = PlanOutcome> + use<>, RunError> {
-    let runs = planned.into_iter().enumerate();
+    let (runs, until) = (planned.into_iter().enumerate(), options.until);
     let runs = runs.map(|(index, (dir, planned))| {
         let options = run_options(root.join(&dir), &planned, options)?;
         let plan = planned.plan.clone();
-        kept_plan::seal(&options.dir.join(PLAN_FILE), &plan.to_json());
         let run = async move {
+            kept_plan::seal(&options.dir.join(PLAN_FILE), &planned.plan.to_json());
             let _running = Running::new(&planned.plan.name);
             run_scenario(&planned.plan, &options).await
         };
         // A task of its own: judging one history must not stop the clock of the scenarios that run beside it.
         Ok(async move {
+            let lasts = plan.load.does.duration.0;
+            if until.is_some_and(|until| Instant::now() + lasts >= until) {
+                return None;
+            }
             let result = tokio::spawn(run).await.unwrap_or_else(|error| {
                 let words = error.try_into_panic().ok();
                 let words = words.and_then(|words| words.downcast::<String>().ok());
                 let words = words.map_or_else(String::new, |words| format!(": {words}"));
                 Err(RunError::Other(format!("it ended in a panic{words}")))
             });
-            PlanOutcome {
+            Some(PlanOutcome {
                 index,
                 dir,
                 plan,
                 result,
-            }
+            })
         })
     });
     let runs = runs.collect::<Result<Vec<_>, RunError>>()?;
-    Ok(futures_util::stream::iter(runs).buffer_unordered(options.jobs))
+    let running = futures_util::stream::iter(runs).buffer_unordered(options.jobs);
+    Ok(running.filter_map(std::future::ready))
 }
 
 pub(crate) fn run_options(

@@ -145,6 +145,43 @@ fn against(dir: &Path) {
     }
 }
 
+/// What a lock does with a message that is lost, late or the last is tried without a scenario for it.
+#[test]
+fn faults_drawn_on_messages_convict_a_broken_lock_and_say_how_much_was_tried() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "calm", "2s");
+    let subjects = ["broken:error-is-granted", "baseline:set-nx-px"];
+    let more = ["--scenario", "calm.toml", "--draw", "12s", "--out", "run"];
+    let (code, json, said) = audit(dir.path(), &subjects, &more);
+    assert_eq!(code, 1, "{said}");
+    for (number, is_sound) in [(0, false), (1, true)] {
+        let subject = &json["subjects"][number];
+        let rows = subject["scenarios"].as_array().expect("scenarios");
+        let drawn: Vec<&Value> = rows.iter().filter(|one| one["name"] != "calm").collect();
+        // Of what was drawn only a conviction is a row.
+        assert_eq!(drawn.is_empty(), is_sound, "{drawn:#?}");
+        assert!(drawn.iter().all(|one| one["outcome"] == "broken"));
+        let share = &subject["drawn"];
+        let of = |field: &str| share[field].as_u64().unwrap_or_default();
+        let untried = share["untried"].as_array().map_or(0, Vec::len) as u64;
+        assert!(
+            of("tried") >= 3 && of("tried") + untried == of("points"),
+            "{share}"
+        );
+        let words = format!("faults drawn at {} of {} points", of("tried"), of("points"));
+        let page = std::fs::read_to_string(dir.path().join("run/report.md")).expect("a page");
+        assert!(page.contains(&words), "{page}");
+    }
+    let convicted = json["subjects"][0]["scenarios"].as_array().expect("rows");
+    let convicted = convicted
+        .iter()
+        .find(|one| one["name"] != "calm")
+        .expect("one");
+    let kept = convicted["runs"][0]["dir"].as_str().unwrap_or_default();
+    let again = run(dir.path(), &["replay", &format!("run/{kept}")]);
+    assert_eq!(support::code(&again), 1, "{}", stderr(&again));
+}
+
 #[test]
 fn a_driver_that_dies_or_does_not_answer_costs_its_own_scenario_only() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Locks with one defect each, to measure what an audit finds: `defects.py NAME`; `defects.py` lists them.
 
-Every lock is the sound one but for its defect. A class is a defect, its docstring says what is wrong, and its name in lower case with dashes is its
-name. `sound` and `sound-renewed` have none: an audit that convicts one of them accuses a sound lock. No scenario was made for these locks.
+Every lock is the sound one of its family but for its defect. A class is a defect, its docstring says what is wrong, and its name in lower case with
+dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. No scenario was made for these
+locks; the defects are those of public reports (docs/src/audit.md).
 """
+import concurrent.futures
+import copy
 import pathlib
+import random
 import re
 import sys
 import threading
@@ -14,7 +18,7 @@ import uuid
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sdk" / "python"))
 
 from driver import DELETE, EXPIRE, Held  # noqa: E402
-from locklab_driver import Busy, Ending, Failed, NotHeld, Unknown, run  # noqa: E402
+from locklab_driver import Busy, Ending, Failed, Granted, NotHeld, Unknown, run  # noqa: E402
 from resp import Redis  # noqa: E402
 
 WATCHDOG_MS = 3000
@@ -29,6 +33,7 @@ class Hold(Held):
 class Sound:
     """Nothing is wrong."""
 
+    family, kinds, topology = "one key", ["plain"], "single"
     timeout_s = 2
     renews = False
     told = True
@@ -41,21 +46,24 @@ class Sound:
     def value(self):
         return uuid.uuid4().hex
 
+    def hold(self, call):
+        return Hold(call, self.value())
+
     def take(self, hold, lease_ms):
         return self.do("SET", hold.lock, hold.value, "NX", "PX", lease_ms) == "OK"
 
     def acquire(self, call):
-        hold, lease_ms = Hold(call, self.value()), call.lease_ms or WATCHDOG_MS
+        hold, lease_ms = self.hold(call), call.lease_ms or WATCHDOG_MS
         while True:
             call.sent()
             sent_s = time.monotonic()
             if self.take(hold, lease_ms):
                 if not self.told or hold.keep(self.lease_begins_s(sent_s), lease_ms):
                     break
-                self.do("EVAL", DELETE, 1, hold.lock, hold.value)
+                self.delete(hold)
             if call.left_s() == 0:
                 raise Busy()
-            time.sleep(min(call.left_s(), 0.01))
+            time.sleep(min(call.left_s(), random.uniform(0.005, 0.015)))
         if call.lease_ms is None and self.renews:
             threading.Thread(target=self.renew_until_released, args=(hold,), daemon=True).start()
         return hold
@@ -123,23 +131,6 @@ class ValueIsThread(Sound):
         return threading.get_ident()
 
 
-class ValueIsConstant(Sound):
-    """Every hold writes the same value."""
-
-    def value(self):
-        return "locked"
-
-
-class ValueCounts(Sound):
-    """The value is a counter of the client's own, which begins at 1 in each."""
-
-    counted = 0
-
-    def value(self):
-        self.counted += 1
-        return self.counted
-
-
 # How the key is taken.
 
 
@@ -148,13 +139,6 @@ class GetThenSet(Sound):
 
     def take(self, hold, lease_ms):
         return self.do("GET", hold.lock) is None and self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
-
-
-class ExistsThenSet(Sound):
-    """EXISTS, and SET without NX where nothing was found."""
-
-    def take(self, hold, lease_ms):
-        return self.do("EXISTS", hold.lock) == 0 and self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
 
 
 class SetnxThenExpire(Sound):
@@ -200,13 +184,6 @@ class LeaseInWholeSeconds(Sound):
 
     def take(self, hold, lease_ms):
         return self.do("SET", hold.lock, hold.value, "NX", "EX", max(1, lease_ms // 1000)) == "OK"
-
-
-class LeaseOfOneSecond(Sound):
-    """The lease that is asked for is not passed on: it is always 1 s."""
-
-    def take(self, hold, lease_ms):
-        return self.do("SET", hold.lock, hold.value, "NX", "PX", 1000) == "OK"
 
 
 class LeaseOfAMinute(Sound):
@@ -314,13 +291,6 @@ class RenewsBySetXx(SoundRenewed):
         return self.do("SET", hold.lock, hold.value, "XX", "PX", WATCHDOG_MS) == "OK"
 
 
-class RenewsBySet(SoundRenewed):
-    """The renewal is a plain SET, which takes the lock anew from anybody."""
-
-    def renew(self, hold):
-        return self.do("SET", hold.lock, hold.value, "PX", WATCHDOG_MS) == "OK"
-
-
 class RenewsByGetThenExpire(SoundRenewed):
     """The renewal is GET, a comparison and PEXPIRE."""
 
@@ -344,16 +314,6 @@ class RenewsForLess(SoundRenewed):
     every_s = WATCHDOG_MS / 1000 * 0.6
 
 
-class RenewsTooLate(SoundRenewed):
-    """It renews once the lease is over, and nobody is told."""
-
-    told, every_s = False, WATCHDOG_MS / 1000 * 1.2
-
-    def renew_until_released(self, hold):
-        while not hold.released.wait(self.every_s):
-            self.renew(hold)
-
-
 # How it is given back.
 
 
@@ -369,20 +329,6 @@ class ReleaseGetsThenDeletes(Sound):
 
     def delete(self, hold):
         return self.do("GET", hold.lock) == hold.value and self.do("DEL", hold.lock) == 1
-
-
-class ReleaseExpires(Sound):
-    """The release is a plain PEXPIRE of 1 ms."""
-
-    def delete(self, hold):
-        return self.do("PEXPIRE", hold.lock, 1) == 1
-
-
-class ReleaseLooksAtTheEnd(Sound):
-    """The release is DEL, where the key still has time left."""
-
-    def delete(self, hold):
-        return self.do("PTTL", hold.lock) > 0 and self.do("DEL", hold.lock) == 1
 
 
 class ReleaseSaysOk(Sound):
@@ -418,13 +364,6 @@ class ExtendsWithoutOwner(Sound):
             raise NotHeld()
 
 
-class ExtendsBySet(ExtendsWithoutOwner):
-    """The extension is a plain SET."""
-
-    def prolong(self, hold, lease_ms):
-        return self.do("SET", hold.lock, hold.value, "PX", lease_ms) == "OK"
-
-
 class ExtendSaysOk(Sound):
     """An extension says that it worked, and sends nothing."""
 
@@ -445,6 +384,292 @@ class TellsNobody(Sound):
     told = False
 
 
+# Re-entrant: a hash of owners and their counts, in one script each.
+
+ENTER = """if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('hincrby', KEYS[1], ARGV[1], 1) redis.call('pexpire', KEYS[1], ARGV[2]) return 1"""
+LEAVE = """if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+if redis.call('hincrby', KEYS[1], ARGV[1], -1) < 1 then redis.call('del', KEYS[1]) end return 1"""
+PROLONG = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+
+
+class SoundReentrant(Sound):
+    """Nothing is wrong: what an owner enters while an earlier hold of its own goes on has that hold's value."""
+
+    family, kinds, renews = "re-entrant", ["reentrant"], True
+    leave = LEAVE
+
+    def __init__(self, hello):
+        super().__init__(hello)
+        self.holds = {}
+
+    def owner(self, call):
+        return f"{self.client}:{call.owner}"
+
+    def hold(self, call):
+        own = self.holds.setdefault((call.lock, call.owner), [])
+        own[:] = [hold for hold in own if hold.timer.is_alive() and not hold.released.is_set()]
+        hold = Hold(call, own[0].value if own else f"{self.owner(call)}:{self.value()}")
+        own.append(hold)
+        return hold
+
+    def take(self, hold, lease_ms):
+        return self.do("EVAL", ENTER, 1, hold.lock, hold.value, lease_ms) == 1
+
+    def renew(self, hold):
+        return self.do("EVAL", PROLONG, 1, hold.lock, hold.value, WATCHDOG_MS) == 1
+
+    def delete(self, hold):
+        return self.do("EVAL", self.leave, 1, hold.lock, hold.value) == 1
+
+    def prolong(self, hold, lease_ms):
+        return self.do("EVAL", PROLONG, 1, hold.lock, hold.value, lease_ms) == 1
+
+
+class EntersByMemory(SoundReentrant):
+    """Who holds by the client's own count enters again without asking the server."""
+
+    def take(self, hold, lease_ms):
+        inner = self.holds[hold.call.lock, hold.call.owner][0] is not hold
+        hold.inner = inner
+        return inner or super().take(hold, lease_ms)
+
+    def delete(self, hold):
+        return getattr(hold, "inner", False) or super().delete(hold)
+
+
+class OwnerWithoutClient(SoundReentrant):
+    """The owner is named by its thread alone, which another client has too."""
+
+    def hold(self, call):
+        hold = super().hold(call)
+        hold.value = call.owner
+        return hold
+
+
+class StaleReleaseCounts(SoundReentrant):
+    """An owner has one name for ever: the late release of a hold that was lost counts down its next one."""
+
+    def hold(self, call):
+        hold = super().hold(call)
+        hold.value = self.owner(call)
+        return hold
+
+
+class EntryDoesNotProlong(SoundReentrant):
+    """An inner hold counts on a lease of its own, and the server keeps that of the outer one."""
+
+    def take(self, hold, lease_ms):
+        script = ENTER.replace("redis.call('pexpire', KEYS[1], ARGV[2])", "if redis.call('pttl', KEYS[1]) < 0 then redis.call('pexpire', KEYS[1], ARGV[2]) end")
+        return self.do("EVAL", script, 1, hold.lock, hold.value, lease_ms) == 1
+
+
+class ReleaseCountsBelowZero(SoundReentrant):
+    """A release counts down without a look whether its owner is there, and leaves its name in another's lock."""
+
+    leave = "if redis.call('hincrby', KEYS[1], ARGV[1], -1) == 0 then redis.call('del', KEYS[1]) end return 1"
+
+
+class InnerReleaseShortens(SoundReentrant):
+    """An inner release sets the lease to a default of 200 ms."""
+
+    leave = LEAVE.replace(" end return 1", " else redis.call('pexpire', KEYS[1], 200) end return 1")
+
+
+class InnerReleaseEndsRenewal(SoundReentrant):
+    """The first release of an owner ends the renewal of all its holds, and nobody is told."""
+
+    def release(self, hold):
+        for other in self.holds[hold.call.lock, hold.call.owner] if hold.call.lease_ms is None else []:
+            other.timer.cancel()
+            other.released.set()
+        super().release(hold)
+
+
+# Several independent masters.
+
+
+class SoundMasters(Sound):
+    """Nothing is wrong: a majority of masters, and what was not granted is given back everywhere."""
+
+    family, kinds, topology = "several masters", ["redlock"], "masters"
+    timeout_s = 0.5
+
+    def __init__(self, hello):
+        self.masters = []
+        for server in hello.servers:
+            one = copy.copy(hello)
+            one.servers = [server]
+            self.masters.append(Redis(one, self.timeout_s))
+        self.pool = concurrent.futures.ThreadPoolExecutor(64)
+
+    def every(self, *words, of=None):
+        def ask(master):
+            try:
+                return master.command(*words)
+            except Ending as ending:
+                return ending
+
+        return list(self.pool.map(ask, self.masters if of is None else of))
+
+    def is_vote(self, reply):
+        return reply == "OK"
+
+    def take(self, hold, lease_ms):
+        replies = self.every("SET", hold.lock, hold.value, "NX", "PX", lease_ms)
+        hold.of = [master for master, reply in zip(self.masters, replies) if reply == "OK"]
+        if 2 * sum(map(self.is_vote, replies)) > len(self.masters):
+            return True
+        undone = self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold))
+        if any(isinstance(reply, Unknown) for reply in undone):
+            raise Unknown("what was not granted may not be given back")
+        return False
+
+    def given_back(self, hold):
+        return self.masters
+
+    def majority(self, replies):
+        agreed, known = sum(reply == 1 for reply in replies), sum(not isinstance(reply, Ending) for reply in replies)
+        if 2 * agreed > len(self.masters):
+            return True
+        if 2 * (len(self.masters) - known + agreed) > len(self.masters):
+            raise Unknown("too few masters answered")
+        return False
+
+    def delete(self, hold):
+        return self.majority(self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold)))
+
+    def prolong(self, hold, lease_ms):
+        return self.majority(self.every("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
+
+
+class MastersErrorIsAVote(SoundMasters):
+    """A master that does not answer counts as one that granted."""
+
+    def is_vote(self, reply):
+        return reply == "OK" or isinstance(reply, Ending)
+
+
+class MastersGiveBackWhereGranted(SoundMasters):
+    """Only masters whose answer came are asked to give back."""
+
+    def given_back(self, hold):
+        return hold.of
+
+
+class MastersReleaseTheFirst(SoundMasters):
+    """A release ends with the first master that has done it."""
+
+    def delete(self, hold):
+        return any(reply == 1 for reply in self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.masters[:1]))
+
+
+class MastersExtendByOne(SoundMasters):
+    """An extension worked if one master did it."""
+
+    def prolong(self, hold, lease_ms):
+        return any(reply == 1 for reply in self.every("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
+
+
+class MastersExtendFromReply(SoundMasters):
+    """An extended lease is counted from the replies, and so is what is over by then."""
+
+    def extend(self, hold, lease_ms):
+        if not (self.prolong(hold, lease_ms) and hold.keep(time.monotonic(), lease_ms)):
+            raise NotHeld()
+
+
+# Readers and writers: a re-entrant writer, and a sorted set of readers by the ends of their leases.
+
+NOW = "local time = redis.call('time') local now = time[1] * 1000 + math.floor(time[2] / 1000) redis.call('zremrangebyscore', KEYS[2], 0, now) "
+WRITE = NOW + "if redis.call('zcard', KEYS[2]) > 0 then return 0 end " + ENTER
+READ = NOW + "if redis.call('exists', KEYS[1]) == 1 then return 0 end return redis.call('zadd', KEYS[2], now + ARGV[2], ARGV[1])"
+READ_ON = NOW + "return redis.call('zadd', KEYS[2], 'XX', 'CH', now + ARGV[2], ARGV[1])"
+
+
+class SoundReadWrite(SoundReentrant):
+    """Nothing is wrong: readers share, and leave when their leases end."""
+
+    family, kinds, renews = "fair, read-write, fenced", ["write", "read"], False
+
+    def script(self, text, hold, *more):
+        return self.do("EVAL", text, 2, hold.lock, f"{hold.lock}:readers", hold.value, *more) == 1
+
+    def hold(self, call):
+        return Sound.hold(self, call) if call.kind == "read" else super().hold(call)
+
+    def take(self, hold, lease_ms):
+        return self.script(READ if hold.call.kind == "read" else WRITE, hold, lease_ms)
+
+    def delete(self, hold):
+        if hold.call.kind == "read":
+            return self.do("ZREM", f"{hold.lock}:readers", hold.value) == 1
+        return super().delete(hold)
+
+    def prolong(self, hold, lease_ms):
+        return self.script(READ_ON, hold, lease_ms) if hold.call.kind == "read" else super().prolong(hold, lease_ms)
+
+
+class WriterLooksThenTakes(SoundReadWrite):
+    """A writer looks for readers, and takes the key in the next command."""
+
+    def take(self, hold, lease_ms):
+        if hold.call.kind == "read":
+            return super().take(hold, lease_ms)
+        return self.do("ZCARD", f"{hold.lock}:readers") == 0 and SoundReentrant.take(self, hold, lease_ms)
+
+
+class ReadersCounted(SoundReadWrite):
+    """Readers are a number without a lease: one that dies keeps writers out for ever."""
+
+    def take(self, hold, lease_ms):
+        count = WRITE.replace(NOW, "").replace("redis.call('zcard', KEYS[2])", "tonumber(redis.call('get', KEYS[2]) or 0)")
+        enter = "if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('incr', KEYS[2]) return 1"
+        return self.script(enter, hold) if hold.call.kind == "read" else self.script(count, hold, lease_ms)
+
+    def delete(self, hold):
+        if hold.call.kind == "read":
+            return self.do("DECR", f"{hold.lock}:readers") >= 0
+        return super().delete(hold)
+
+    def prolong(self, hold, lease_ms):
+        return hold.call.kind == "read" or super().prolong(hold, lease_ms)
+
+
+# Fencing tokens.
+
+TAKE_A_TOKEN = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0"
+
+
+class SoundFenced(Sound):
+    """Nothing is wrong: the token is counted in the step that takes the key."""
+
+    family, kinds, script = "fair, read-write, fenced", ["fenced"], TAKE_A_TOKEN
+
+    def take(self, hold, lease_ms):
+        hold.token = self.do("EVAL", self.script, 2, hold.lock, f"{hold.lock}:token", hold.value, lease_ms)
+        return hold.token > 0
+
+    def acquire(self, call):
+        hold = super().acquire(call)
+        return Granted(hold, token=hold.token)
+
+
+class TokenForgotten(SoundFenced):
+    """The counter of tokens ends with the lease, and begins at 1 again."""
+
+    script = TAKE_A_TOKEN.replace("return redis.call('incr', KEYS[2])", "local token = redis.call('incr', KEYS[2]) redis.call('pexpire', KEYS[2], ARGV[2]) return token")
+
+
+class TokenBeforeTheLock(SoundFenced):
+    """The token is drawn before the key is taken: who waits has an old one."""
+
+    def take(self, hold, lease_ms):
+        if not hasattr(hold, "token"):
+            hold.token = self.do("INCR", f"{hold.lock}:token")
+        return Sound.take(self, hold, lease_ms)
+
+
 def name_of(defect):
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=A)(?=[A-Z])", "-", defect.__name__).lower()
 
@@ -453,8 +678,8 @@ DEFECTS = {name_of(one): one for one in list(globals().values()) if isinstance(o
 
 if __name__ == "__main__" and len(sys.argv) < 2:
     for name, one in DEFECTS.items():
-        print(name, one.__doc__, sep="\t")
+        print(name, one.family, one.__doc__, sep="\t")
 elif __name__ == "__main__":
     defect = DEFECTS[sys.argv[1]]
     features = ["lost"] if defect.told else []
-    run(defect, name=sys.argv[1], version="1.0", kinds=["plain"], topologies=["single"], watchdog_ms=WATCHDOG_MS if defect.renews else None, features=features)
+    run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=WATCHDOG_MS if defect.renews else None, features=features)

@@ -413,6 +413,12 @@ pub fn small_print(run: &Run) -> Vec<String> {
     let total = match &run.audit {
         Some(audit) => {
             lines.push(audit.score().words());
+            lines.extend(
+                audit
+                    .subjects
+                    .iter()
+                    .filter_map(AuditedSubject::drawn_words),
+            );
             0
         }
         None => run.scenarios.len(),

@@ -5,9 +5,11 @@
 //! | file | what it is for |
 //! |---|---|
 //! | this one | which scenarios fit a lock, and what a result says of it |
+//! | [`drawn_faults`] | faults on messages, at each point of a lock's protocol |
 //! | [`probe`] | what a lock has, before anything is asked of it |
 //! | [`runs`] | each lock on each scenario that fits, a sound lock beside each suspicion |
 
+mod drawn_faults;
 pub mod probe;
 pub mod runs;
 

@@ -2,20 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::parts::GeneratorShare;
 use cluster_config::TopologyKind;
 use futures_util::StreamExt as _;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
 use results::audit::{
-    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, JudgedRun, ShrunkScenario, SoundTwin,
+    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, DrawnFaults, JudgedRun,
+    ShrunkScenario, SoundTwin,
 };
 use results::command_line::shell_line;
 use results::run::ScenarioResult;
 use results::verdict::State;
 
+use super::drawn_faults::{Point, least_tried_first};
 use super::probe::{ProbedLock, meet};
-use super::{OpenQuestion, beside, doubt, fitted};
+use super::{OpenQuestion, beside, doubt, fitted, place};
 use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use crate::plan::Plan;
 use crate::plan_parts::{self, Digest};
@@ -48,7 +53,7 @@ impl AuditScenario {
         locks: &str,
         matrix: &[Option<MatrixServer>],
         fit: &FitServers<'_>,
-    ) -> Result<Vec<Self>, RunError> {
+    ) -> Result<Vec<Arc<Self>>, RunError> {
         let mut all = Vec::new();
         for source in sources {
             let given = source.scenario.clone().map_err(RunError::Input)?;
@@ -63,13 +68,13 @@ impl AuditScenario {
             for server in servers.iter().map(Option::as_ref) {
                 let mut scenario = scenario.clone();
                 on_server(&mut scenario.topology, server);
-                all.push(Self {
+                all.push(Arc::new(Self {
                     file: source.file.clone(),
                     scenario,
                     server: server.map_or_else(String::new, |server| server.name.clone()),
                     refused: refused.clone(),
                     digest: digest(&given, server, 0, locks)?,
-                });
+                }));
             }
         }
         Ok(all)
@@ -79,7 +84,7 @@ impl AuditScenario {
 /// What an audit tries, and how.
 pub struct AuditPlan {
     /// The scenarios.
-    pub scenarios: Vec<AuditScenario>,
+    pub scenarios: Vec<Arc<AuditScenario>>,
     /// The seeds of each.
     pub seeds: Vec<u64>,
     /// The part of the plan that is run here; `None`: all of it.
@@ -153,6 +158,8 @@ type Nothing = (AuditOutcome, String);
 struct Cell {
     subject: usize,
     asked: usize,
+    /// The point of the lock's protocol that it was drawn for; `None` of a scenario of the suite.
+    drawn: Option<Point>,
     plans: Result<Vec<Plan>, Nothing>,
     runs: Vec<CellRun>,
     smallest: Option<ShrunkScenario>,
@@ -182,6 +189,8 @@ struct FinishedRun {
 pub struct AuditRuns<'a> {
     plan: &'a AuditPlan,
     met: &'a [ProbedLock],
+    /// Those of the plan, and those that were drawn.
+    scenarios: Vec<Arc<AuditScenario>>,
     cells: Vec<Cell>,
     /// Runs so far, for the names of their directories.
     begun: usize,
@@ -203,6 +212,7 @@ impl<'a> AuditRuns<'a> {
                     cells.push(Cell {
                         subject,
                         asked,
+                        drawn: None,
                         plans,
                         runs: Vec::new(),
                         smallest: None,
@@ -213,6 +223,7 @@ impl<'a> AuditRuns<'a> {
         Self {
             plan,
             met,
+            scenarios: plan.scenarios.clone(),
             cells,
             begun: 0,
         }
@@ -228,14 +239,114 @@ impl<'a> AuditRuns<'a> {
                 planned.push((place, PlannedRun { plan, subject }));
             }
         }
-        self.each(planned, "scenarios", observer, |cells, place, ran| {
-            cells[*place].runs.push(CellRun {
-                ran,
-                twin: None,
-                second: None,
-            });
-        })
-        .await
+        self.each(planned, "scenarios", None, observer, tried).await
+    }
+
+    /// Draws faults on the messages of each lock, for so long each: at each point of its protocol, what was least tried first.
+    pub async fn draw(
+        &mut self,
+        within: Duration,
+        observer: &mut impl AuditObserver,
+    ) -> Result<(), RunError> {
+        let locks = u32::try_from(self.met.len()).unwrap_or(u32::MAX);
+        let until = Instant::now() + within.saturating_mul(locks);
+        let Some(seed) = self.plan.seeds.first() else {
+            return Ok(());
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(*seed);
+        for round in 0.. {
+            let mut drawn = Vec::new();
+            for subject in 0..self.met.len() {
+                let points = self.points(subject, &mut rng);
+                let points = points.into_iter().enumerate();
+                drawn.extend(points.map(|(place, (point, asked))| (place, subject, point, asked)));
+            }
+            // Of several locks each has its turn.
+            drawn.sort_by_key(|(place, subject, ..)| (*place, *subject));
+            let mut planned = Vec::new();
+            for (_, subject, drawn, mut asked) in drawn {
+                if round > 0 {
+                    asked.scenario.name = format!("{}-{}", asked.scenario.name, round + 1);
+                }
+                let met = &self.met[subject];
+                let plans = plans(self.plan, &asked, met);
+                let plan = plans.iter().flatten().next().cloned();
+                planned.extend(plan.map(|plan| {
+                    let subject = met.subject.clone();
+                    (self.cells.len(), PlannedRun { plan, subject })
+                }));
+                self.cells.push(Cell {
+                    subject,
+                    asked: self.scenarios.len(),
+                    drawn: Some(drawn),
+                    plans,
+                    runs: Vec::new(),
+                    smallest: None,
+                });
+                self.scenarios.push(Arc::new(asked));
+            }
+            if planned.is_empty() || Instant::now() >= until {
+                break;
+            }
+            let first = self.cells.len() - planned.len();
+            self.each(planned, "drawn faults", Some(until), observer, tried)
+                .await?;
+            for cell in &mut self.cells[first..] {
+                let asked = &self.scenarios[cell.asked];
+                for run in &mut cell.runs {
+                    if doubt_of(asked, run) == OpenQuestion::MetNothing {
+                        let why = "no such message passed".to_owned();
+                        run.ran.result = Err((AuditOutcome::NotApplicable, why));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each point of the table that a lock's protocol has, as far as is known, and how often it was tried. One that never met a message is none.
+    fn tries(&self, subject: usize) -> BTreeMap<Point, u32> {
+        let tries = Point::all().filter_map(|point| {
+            let cells = self.cells.iter();
+            let of = |cell: &&Cell| cell.subject == subject && cell.drawn == Some(point);
+            let outcomes: Vec<_> = cells
+                .filter(of)
+                .map(|cell| self.scenario(cell).outcome)
+                .collect();
+            let none = |one: &AuditOutcome| *one == AuditOutcome::NotApplicable;
+            let known = outcomes
+                .iter()
+                .filter(|one| !none(one) && **one != AuditOutcome::Unknown);
+            let tried = u32::try_from(known.count()).unwrap_or(u32::MAX);
+            (outcomes.is_empty() || !outcomes.iter().all(none)).then_some((point, tried))
+        });
+        tries.collect()
+    }
+
+    /// The points of a lock's protocol that are next, each with a scenario for it; those that never met a message are left out.
+    fn points(&self, subject: usize, rng: &mut ChaCha8Rng) -> Vec<(Point, AuditScenario)> {
+        let met = &self.met[subject];
+        let shapes = [TopologyKind::Single, TopologyKind::Masters];
+        let works = |shape: &TopologyKind| {
+            let has = met.on(*shape).ok();
+            has.is_some_and(|has| place(*shape, &met.audited.name, has).is_ok())
+        };
+        let Some(shape) = shapes.into_iter().find(works) else {
+            return Vec::new();
+        };
+        let kinds = met.on(shape).map_or(&[][..], |has| &has.kinds);
+        let ordered = least_tried_first(self.tries(subject), rng);
+        let scenarios = ordered.into_iter().map(|point| {
+            let asked = AuditScenario {
+                file: String::new(),
+                scenario: point.scenario(shape, kinds, rng),
+                server: String::new(),
+                refused: None,
+                digest: Digest::default(),
+            };
+            (point, asked)
+        });
+        scenarios.collect()
     }
 
     /// Settles what is in doubt: a sound lock on the same scenario and seed, and the same plan once more.
@@ -243,7 +354,7 @@ impl<'a> AuditRuns<'a> {
         let mut twins: BTreeMap<(usize, u64), PlannedRun> = BTreeMap::new();
         let mut planned = Vec::new();
         for (place, cell) in self.cells.iter().enumerate() {
-            let asked = &self.plan.scenarios[cell.asked];
+            let asked = &self.scenarios[cell.asked];
             for (number, tried) in cell.runs.iter().enumerate() {
                 let doubt = doubt_of(asked, tried);
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
@@ -271,22 +382,28 @@ impl<'a> AuditRuns<'a> {
             .into_iter()
             .map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
         planned.extend(twins);
-        let (audit, met) = (self.plan, self.met);
-        self.each(planned, "doubts", observer, |cells, key, ran| match key {
-            FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
-            FollowUpRun::Twin(scenario, seed) => {
-                let asked = &audit.scenarios[*scenario];
-                for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
-                    let is_twin = twin(asked) == met[cell.subject].audited.name;
-                    let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
-                    for tried in cell.runs.iter_mut().filter(of_seed) {
-                        if doubt_of(asked, tried) != OpenQuestion::None {
-                            tried.twin = Some((twin(asked).to_owned(), ran.clone()));
+        let (scenarios, met) = (self.scenarios.clone(), self.met);
+        self.each(
+            planned,
+            "doubts",
+            None,
+            observer,
+            |cells, key, ran| match key {
+                FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
+                FollowUpRun::Twin(scenario, seed) => {
+                    let asked = &scenarios[*scenario];
+                    for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
+                        let is_twin = twin(asked) == met[cell.subject].audited.name;
+                        let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
+                        for tried in cell.runs.iter_mut().filter(of_seed) {
+                            if doubt_of(asked, tried) != OpenQuestion::None {
+                                tried.twin = Some((twin(asked).to_owned(), ran.clone()));
+                            }
                         }
                     }
                 }
-            }
-        })
+            },
+        )
         .await
     }
 
@@ -357,6 +474,7 @@ impl<'a> AuditRuns<'a> {
         &mut self,
         planned: Vec<(T, PlannedRun)>,
         what: &str,
+        until: Option<Instant>,
         observer: &mut impl AuditObserver,
         mut done: impl FnMut(&mut [Cell], &T, FinishedRun),
     ) -> Result<(), RunError> {
@@ -371,7 +489,11 @@ impl<'a> AuditRuns<'a> {
             keys.push(key);
             numbered.push((format!("{number:03}-{}-{}", plan.name, plan.seed), planned));
         }
-        let mut running = run_each(numbered, &self.plan.batch, &self.plan.root)?;
+        let batch = BatchOptions {
+            until,
+            ..self.plan.batch.clone()
+        };
+        let mut running = run_each(numbered, &batch, &self.plan.root)?;
         while let Some(ended) = running.next().await {
             let index = ended.index;
             done(&mut self.cells, &keys[index], kept(ended, observer));
@@ -384,14 +506,30 @@ impl<'a> AuditRuns<'a> {
         let mut subjects: Vec<AuditedSubject> =
             self.met.iter().map(|met| met.audited.clone()).collect();
         for cell in &self.cells {
-            subjects[cell.subject].scenarios.push(self.scenario(cell));
+            let audited = self.scenario(cell);
+            // Of what was drawn only a conviction is a row of its own.
+            if cell.drawn.is_none() || audited.outcome == AuditOutcome::Broken {
+                subjects[cell.subject].scenarios.push(audited);
+            }
         }
-        subjects.iter_mut().for_each(AuditedSubject::count);
+        for (number, subject) in subjects.iter_mut().enumerate() {
+            subject.count();
+            let of = |cell: &Cell| cell.subject == number && cell.drawn.is_some();
+            subject.drawn = self.cells.iter().any(of).then(|| {
+                let points = self.tries(number);
+                let untried = points.iter().filter(|(_, tries)| **tries == 0);
+                DrawnFaults {
+                    points: points.len(),
+                    tried: points.len() - untried.clone().count(),
+                    untried: untried.map(|(point, _)| point.name()).collect(),
+                }
+            });
+        }
         subjects
     }
 
     fn scenario(&self, cell: &Cell) -> AuditedScenario {
-        let asked = &self.plan.scenarios[cell.asked];
+        let asked = &self.scenarios[cell.asked];
         let scenario = &asked.scenario;
         let mut audited = AuditedScenario {
             // Of several servers each is a row of its own.
@@ -419,10 +557,10 @@ impl<'a> AuditRuns<'a> {
 
     /// The command that makes a cell again from the scenario's file.
     fn again(&self, cell: &Cell) -> String {
-        let asked = &self.plan.scenarios[cell.asked];
+        let asked = &self.scenarios[cell.asked];
         let met = &self.met[cell.subject];
         let plan = cell.plans.as_ref().ok().and_then(|plans| plans.first());
-        let (Some(plan), None) = (plan, &self.plan.key_prefix) else {
+        let (Some(plan), None, None) = (plan, &self.plan.key_prefix, cell.drawn) else {
             return String::new();
         };
         let name = &met.audited.name;
@@ -498,6 +636,14 @@ fn kept(ended: PlanOutcome, observer: &mut impl AuditObserver) -> FinishedRun {
         dir,
         result,
     }
+}
+
+fn tried(cells: &mut [Cell], place: &usize, ran: FinishedRun) {
+    cells[*place].runs.push(CellRun {
+        ran,
+        twin: None,
+        second: None,
+    });
 }
 
 fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {

@@ -77,6 +77,9 @@ pub(crate) struct Options {
     /// Look so long for the smallest scenario of each conviction [default: 60s with --suite full, else 0s]
     #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
     shrink: Option<Duration>,
+    /// Draw faults on the messages of each lock for so long [default: 30s with --suite quick, else 3m; 0s with --scenario and --target]
+    #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
+    draw: Option<Duration>,
     /// Measure nothing at the end
     #[arg(long)]
     no_bench: bool,
@@ -100,6 +103,16 @@ impl Options {
             self.own.target = self.own.target.or(project.target);
         }
         Ok(self)
+    }
+
+    /// How long faults are drawn on messages.
+    fn draws_for(&self) -> Duration {
+        let usual = match self.suite() {
+            _ if !self.scenarios.is_empty() => Duration::ZERO,
+            "quick" => Duration::from_secs(30),
+            _ => Duration::from_secs(180),
+        };
+        self.draw.unwrap_or(usual)
     }
 
     fn suite(&self) -> &str {
@@ -354,9 +367,13 @@ impl AuditRun<'_> {
             keeper: &mut *keeper,
         };
         tries.run(&mut kept).await?;
+        let is_first = self.plan.share.is_none_or(|slice| slice.index == 0);
+        let draws_for = self.options.draws_for();
+        if is_first && !draws_for.is_zero() && self.plan.key_prefix.is_none() {
+            tries.draw(draws_for, &mut kept).await?;
+        }
         tries.settle(&mut kept).await?;
-        let measures =
-            self.plan.share.is_none_or(|slice| slice.index == 0) && !self.options.no_bench;
+        let measures = is_first && !self.options.no_bench;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let within = self.options.shrink.unwrap_or(usual);

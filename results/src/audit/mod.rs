@@ -36,13 +36,28 @@ pub struct AuditedSubject {
     /// What `conform` found of its driver; `None` of a lock that is no driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conform: Option<Conformance>,
-    /// Every scenario, in the order of the suite.
+    /// Every scenario, in the order of the suite; behind them those of drawn faults that convicted.
     pub scenarios: Vec<AuditedScenario>,
+    /// How much was tried of the faults that are drawn on its messages; `None` where none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<DrawnFaults>,
     /// How many came out how.
     pub score: Score,
     /// Of the inherent ones, how many have which cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherent_causes: BTreeMap<InherentCause, u32>,
+}
+
+/// The part of the table of role × moment × fault that was tried on a lock.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DrawnFaults {
+    /// The points that the lock's protocol has.
+    pub points: usize,
+    /// Of these, so many were tried to a result.
+    pub tried: usize,
+    /// The others, such as `release-reply-lost`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untried: Vec<String>,
 }
 
 /// Whether a driver keeps to the driver protocol.
@@ -242,6 +257,15 @@ impl AuditedSubject {
         }
     }
 
+    /// How much was tried of the faults that are drawn on its messages.
+    pub fn drawn_words(&self) -> Option<String> {
+        let drawn = self.drawn.as_ref()?;
+        let (name, tried, points) = (&self.name, drawn.tried, drawn.points);
+        Some(format!(
+            "{name}: faults drawn at {tried} of {points} points of its protocol"
+        ))
+    }
+
     /// How many of its scenarios lost the lock.
     pub fn lost(&self) -> usize {
         self.scenarios.iter().filter(|one| one.is_lost()).count()
@@ -271,6 +295,7 @@ impl Audit {
                 }
             }
             own.count();
+            own.drawn = own.drawn.take().or(subject.drawn);
         }
         self.regressions.extend(other.regressions);
     }

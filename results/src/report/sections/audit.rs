@@ -103,8 +103,12 @@ fn scorecard(audit: &Audit) -> Block {
         let library = enclosed(" (", &subject.library, ")");
         format!("{}{library}: {}", subject.name, subject.score.words())
     });
+    let drawn = audit
+        .subjects
+        .iter()
+        .filter_map(AuditedSubject::drawn_words);
     let body = vec![
-        Block::list(subjects),
+        Block::list(subjects.chain(drawn)),
         Block::Table(table),
         Block::only(PAGE, vec![meanings]),
     ];
