@@ -676,6 +676,25 @@ impl Search {
     }
 }
 
+impl Drop for Search {
+    /// Who waits no more keeps nobody back.
+    fn drop(&mut self) {
+        let hold = &self.hold;
+        if hold.in_line.get()
+            && let Servers::One(route) = &hold.lock.servers
+            && hold.is_asked()
+            && let Some(request) = hold.lock.form.leave(&hold.ask(hold.lease))
+        {
+            let (route, client) = (Arc::clone(route), hold.client());
+            let deadline = Instant::now() + client.options.response_timeout;
+            client.background.spawn(async move {
+                // Else it counts until the time for that is over.
+                let _ = route.send(&request, deadline).await;
+            });
+        }
+    }
+}
+
 /// The future's output, or nothing at the end of the time.
 pub(crate) async fn within<T>(end: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
     match end {

@@ -241,7 +241,7 @@ pub struct ClientOptions {
     pub key_tracking: KeyTracking,
     /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already may always read again, but
     /// not as another owner, who would wait behind the writer that waits for it.
-    /// A writer counts as waiting for one and a half poll bounds after it has looked, also when it gives up. A reader that has stood
+    /// A writer counts as waiting for one and a half poll bounds after it has looked, or until it gives up. A reader that has stood
     /// back for as long takes a lock that is free like any writer, so that a stream of writers keeps no reader out for ever. Clients that
     /// do not ask for it, Java peers among them, neither keep readers out for it nor are kept out. Default true: else readers who
     /// overlap keep every writer out for ever. Beside Java peers it costs nothing but that our readers let our writers pass.

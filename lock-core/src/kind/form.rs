@@ -238,6 +238,10 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn undo_life(&self) -> Option<Duration> {
         None
     }
+    /// Takes back that its owner waits, where that keeps others back.
+    fn leave(&self, _ask: &Ask<'_>) -> Option<Request> {
+        None
+    }
     /// The channels that a release speaks on; none where waiters only poll.
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
         vec![&names.channel]

@@ -50,15 +50,18 @@ fn first_ending(names: &Names, owner: &str) -> String {
     names.suffixed(&format!("{owner}:rwlock_timeout:1"))
 }
 
+/// The writers that wait, each until then. Ours; no peer knows of it, and without such writers it is not there.
+fn writers(names: &Names) -> String {
+    companion("locklab_writers_latch", &names.key)
+}
+
 impl Form for AccessMode {
     fn acquire(&self, ask: &Ask<'_>) -> Request {
-        // Ours; no peer knows of it, and without writers that wait it is not there.
-        let writers = companion("locklab_writers_latch", &ask.names.key);
         let script = match self {
             AccessMode::Read => &ACQUIRE_READ,
             AccessMode::Write => &ACQUIRE_WRITE,
         };
-        let request = of_lock(script.of(ask), ask.names).key(writers.as_bytes());
+        let request = of_lock(script.of(ask), ask.names).key(writers(ask.names).as_bytes());
         let request = with_holds(request, ask, &self.field(ask))
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes());
@@ -83,6 +86,13 @@ impl Form for AccessMode {
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes());
         with_record_life(request, ask)
+    }
+
+    fn leave(&self, ask: &Ask<'_>) -> Option<Request> {
+        (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
+        let request =
+            Request::new(RequestCommand::Command("ZREM")).key(writers(ask.names).as_bytes());
+        Some(request.arg(ask.owner.as_bytes()))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
