@@ -1,7 +1,11 @@
-//! Targets from the configuration of redis-rs 1: the feature `redis-1`.
+//! Targets and providers of credentials of redis-rs 1: the feature `redis-1`.
 
-use redis::{ConnectionAddr, ConnectionInfo};
+use std::time::Duration;
 
+use futures_util::StreamExt;
+use redis::{ConnectionAddr, ConnectionInfo, StreamingCredentialsProvider};
+
+use crate::credentials::{Credentials, CredentialsProvider};
 use crate::target::{Endpoint, Target, TargetError, TopologyKind};
 
 /// One server, as a client of redis-rs is told of it.
@@ -55,5 +59,32 @@ impl TryFrom<&ConnectionInfo> for Target {
         target.tls = tls;
         target.parameters.tls.insecure = is_insecure;
         Ok(target)
+    }
+}
+
+impl CredentialsProvider {
+    /// One of redis-rs, such as its `EntraIdCredentialsProvider`. As there, a new stream begins with the credentials of now: it is asked for them when a
+    /// connection is made and once a minute for each open one, so that new ones hold for a minute beside those before.
+    ///
+    /// ```
+    /// # fn options(theirs: impl redis::StreamingCredentialsProvider + 'static) -> lock_core::ClientOptions {
+    /// use lock_core::{ClientOptions, CredentialsProvider};
+    ///
+    /// ClientOptions::default().credentials(CredentialsProvider::streaming(theirs))
+    /// # }
+    /// ```
+    pub fn streaming(provider: impl StreamingCredentialsProvider + 'static) -> Self {
+        const ASKED_EVERY: Duration = Duration::from_secs(60);
+        CredentialsProvider::new(move || {
+            let mut stream = provider.subscribe();
+            async move {
+                let told = stream.next().await.ok_or("its stream has ended")??;
+                let of_now = Credentials::new(told.password()).valid_for(ASKED_EVERY);
+                Ok(match told.username() {
+                    "" => of_now,
+                    user => of_now.user(user),
+                })
+            }
+        })
     }
 }

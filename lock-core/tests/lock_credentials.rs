@@ -145,3 +145,37 @@ async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
     guard.release().await.expect("held");
     client.close().await;
 }
+
+/// Of redis-rs, which begins each stream with what holds now.
+#[cfg(feature = "redis-1")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_of_redis_rs_is_asked_at_each_connect() {
+    use std::pin::Pin;
+
+    use futures_util::{Stream, StreamExt as _, stream};
+    use redis::{RedisResult, StreamingCredentialsProvider, auth::BasicAuth};
+
+    struct Theirs(Arc<Mutex<&'static str>>);
+
+    impl StreamingCredentialsProvider for Theirs {
+        fn subscribe(
+            &self,
+        ) -> Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send + 'static>> {
+            let of_now = BasicAuth::new("app".into(), (*self.0.lock().expect("no panic")).into());
+            stream::iter([Ok(of_now)]).chain(stream::pending()).boxed()
+        }
+    }
+
+    let (server, target) = guarded();
+    let password = Arc::new(Mutex::new("one"));
+    let provider = CredentialsProvider::streaming(Theirs(Arc::clone(&password)));
+    let options = ClientOptions::default().credentials(provider);
+    let client = Client::connect(&target, options).await.expect("admitted");
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let guard = lock.acquire().await.expect("free");
+    rotate(&server, "two");
+    *password.lock().expect("no panic") = "two";
+    server.ok(&["CLIENT", "KILL", "USER", "app"]);
+    guard.release().await.expect("held, on new connections");
+    client.close().await;
+}
