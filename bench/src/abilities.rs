@@ -24,7 +24,7 @@ pub struct Abilities {
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
-const FEATURES: [&str; 8] = [
+const FEATURES: [&str; 9] = [
     "lost",
     "durability",
     "extend",
@@ -33,6 +33,7 @@ const FEATURES: [&str; 8] = [
     "cancel",
     "owner_moves",
     "block",
+    "credentials",
 ];
 
 impl Abilities {

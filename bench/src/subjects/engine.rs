@@ -4,7 +4,10 @@
 use std::{
     collections::BTreeSet,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -13,12 +16,14 @@ use async_trait::async_trait;
 use futures_util::future::Either;
 use hashbrown::HashMap;
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
-    LockError, MultiLock, Owner, Released, Target, TopologyKind, UnknownDurability, Wait,
+    Acquire, Client, ClientOptions, Credentials, CredentialsProvider, Durability, ErrorKind, Guard,
+    GuardEvent, Kind, Lease, Lock, LockError, MultiLock, Owner, Released, Target, TopologyKind,
+    UnknownDurability, Wait,
 };
 use tokio::sync::mpsc;
 
 use super::{
+    CHANGED_PASSWORD,
     common::{Grants, PARTS, no_grant},
     library_hold::LibraryHold,
 };
@@ -37,13 +42,59 @@ const MOST_KEPT: usize = 256;
 const TRIES: u32 = 3;
 
 pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
-    SubjectKind::all().map(|kind| {
-        Arc::new(Engine {
-            kind,
-            name: format!("lock-core:{}", kind.name()),
-            about: kind.about(),
-        }) as Arc<dyn Subject>
-    })
+    let kinds = SubjectKind::all().map(|kind| Engine {
+        kind,
+        name: format!("lock-core:{}", kind.name()),
+        about: kind.about(),
+        vault: None,
+    });
+    let vaults = VAULTS.map(|(vault, name, does)| Engine {
+        kind: SubjectKind::One(Kind::Reentrant),
+        name: format!("lock-core:{name}"),
+        about: format!("the re-entrant lock, with a provider of its password that {does}"),
+        vault: Some(vault),
+    });
+    let all = kinds.chain(vaults);
+    all.map(|engine| Arc::new(engine) as Arc<dyn Subject>)
+}
+
+/// Where a client asks for its password, which the fault `change-password` sets and a server without any takes as well.
+#[derive(Clone, Copy)]
+enum Vault {
+    Slow,
+    Failing,
+    Silent,
+}
+
+const VAULTS: [(Vault, &str, &str); 3] = [
+    (Vault::Slow, "slow-vault", "answers after 400 ms"),
+    (Vault::Failing, "failing-vault", "fails each other time"),
+    (
+        Vault::Silent,
+        "silent-vault",
+        "answers twice and never again",
+    ),
+];
+
+impl Vault {
+    fn provider(self) -> CredentialsProvider {
+        let asked = AtomicU32::new(0);
+        CredentialsProvider::new(move || {
+            let before = asked.fetch_add(1, Ordering::Relaxed);
+            async move {
+                match self {
+                    Vault::Slow => tokio::time::sleep(Duration::from_millis(400)).await,
+                    Vault::Failing if before.is_multiple_of(2) => {
+                        return Err("the vault is sealed".into());
+                    }
+                    Vault::Silent if before > 1 => std::future::pending().await,
+                    Vault::Failing | Vault::Silent => {}
+                }
+                let told = Credentials::new(CHANGED_PASSWORD).user("default");
+                Ok(told.valid_for(Duration::from_secs(1)))
+            }
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +168,7 @@ struct Engine {
     kind: SubjectKind,
     name: String,
     about: String,
+    vault: Option<Vault>,
 }
 
 #[async_trait]
@@ -162,6 +214,7 @@ impl Subject for Engine {
             options = options.watchdog_lease(watchdog);
         }
         options.client_name = Some(format!("locklab-{}", to.client));
+        options.credentials = self.vault.map(Vault::provider);
         let watchdog = options.watchdog_lease;
         let mut tries = 0;
         let client = loop {
@@ -186,6 +239,7 @@ impl Subject for Engine {
                 }),
                 client,
                 default_kind: self.kind,
+                is_told: self.vault.is_some(),
                 watchdog,
                 owners: Mutex::default(),
                 begun: Mutex::default(),
@@ -235,6 +289,8 @@ impl Locks {
 struct EngineClient {
     client: Client,
     default_kind: SubjectKind,
+    /// A provider tells it its password.
+    is_told: bool,
     watchdog: Duration,
     owners: Mutex<HashMap<String, Owner>>,
     locks: Arc<Locks>,
@@ -492,7 +548,12 @@ impl LockClient for EngineClient {
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            features: Some(["durability", "lost"].map(str::to_owned).into()),
+            features: Some(
+                (["durability", "lost"].into_iter())
+                    .chain(self.is_told.then_some("credentials"))
+                    .map(str::to_owned)
+                    .collect(),
+            ),
             leaseless: vec!["semaphore".to_owned()],
             ..Abilities::default()
         }

@@ -26,6 +26,9 @@ use crate::{
     subject::{Subject, SubjectError},
 };
 
+/// The password that servers get from a fault, and that clients whose password a provider tells are told.
+pub const CHANGED_PASSWORD: &str = "changed";
+
 /// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be listed.
 pub fn all() -> Vec<Arc<dyn Subject>> {
     each().collect()

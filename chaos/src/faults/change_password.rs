@@ -1,6 +1,8 @@
-//! Servers get a password that no client knows, and drop the connections that were made before, until the fault ends.
+//! Servers get a password that only clients with a provider are told, and drop the connections that were made before, until the fault ends.
 
 use std::time::Duration;
+
+use bench::subjects::CHANGED_PASSWORD;
 
 use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::refuse_command::{rules, set};
@@ -8,12 +10,9 @@ use super::{FaultError, FaultKind};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "change-password",
-    about: "the server's password is changed and its clients' connections are dropped; what they know is right again when `for` ends",
+    about: "the server's password is changed and its clients' connections are dropped; what they know is right again when `for` ends, and before that only the `lock-core:…-vault` clients are told the new one",
     ..FaultKind::of(&ChangePassword)
 };
-
-/// What no client of the run says.
-const PASSWORD: &str = "changed";
 
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -26,7 +25,7 @@ impl OnEach for ChangePassword {
     async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let node = at.node()?;
         let before = rules(at, node).await?;
-        let rule = format!(">{PASSWORD}");
+        let rule = format!(">{CHANGED_PASSWORD}");
         // All on one connection, which stays what it was: the next one would be refused.
         let kill = |class| ["CLIENT", "KILL", "TYPE", class, "SKIPME", "yes"];
         let commands: [&[&str]; 3] = [
@@ -49,7 +48,7 @@ impl OnEach for ChangePassword {
     }
 
     async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
-        let commands: [&[&str]; 2] = [&["AUTH", PASSWORD], &set(&kept.1)];
+        let commands: [&[&str]; 2] = [&["AUTH", CHANGED_PASSWORD], &set(&kept.1)];
         let node = at.node()?;
         let done = at.deployment().commands(node, &commands, WITHIN).await;
         Ok(done.map(drop)?)
