@@ -198,6 +198,22 @@ fn what_an_author_throws_becomes_the_ending_that_it_is() {
 }
 
 #[test]
+fn a_library_that_does_not_renew_takes_no_lease_for_kinds_that_have_none() {
+    for (program, args) in [PYTHON, NODE, GO, JAVA] {
+        let Some(mut driver) = Driver::start(program, args) else {
+            continue;
+        };
+        // Nothing is wished for, so that these renew nothing.
+        let hello =
+            json!({"op": "hello", "protocol": 1, "target": "redis://127.0.0.1:1", "client": "c1"});
+        assert_eq!(driver.ask(hello)["ok"]["leaseless"], json!(["semaphore"]));
+        assert!(driver.acquire("free")["failed"].is_object());
+        let permit = json!({"op": "acquire", "lock": "free", "kind": "semaphore", "wait_ms": 0, "permits": 1});
+        assert!(driver.ask(permit)["ok"].is_object(), "{program}");
+    }
+}
+
+#[test]
 fn an_event_comes_after_its_grant_and_never_after_its_release() {
     for (program, args) in [PYTHON, NODE, GO, JAVA] {
         let Some(mut driver) = Driver::greeted(program, args) else {

@@ -15,7 +15,8 @@ public final class Scripted extends LocklabDriver.Library {
         name = "scripted";
         version = "1.0";
         // `queued` excludes here, so that a loop of `plain` sees two holders and one of `queued` does not.
-        kinds = List.of("plain", "queued");
+        kinds = List.of("plain", "queued", "semaphore");
+        leaseless = List.of("semaphore");
         topologies = List.of("single", "sentinel", "cluster", "masters");
     }
 

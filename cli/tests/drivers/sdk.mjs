@@ -58,4 +58,5 @@ class Lock {
 }
 
 // `queued` excludes here, so that a loop of `plain` sees two holders and one of `queued` does not.
-run(Lock, { name: 'scripted', version: '1.0', kinds: ['plain', 'queued'], watchdogMs: (hello) => hello.watchdogMs, features: ['cancel'] })
+const kinds = ['plain', 'queued', 'semaphore']
+run(Lock, { name: 'scripted', version: '1.0', kinds, leaseless: ['semaphore'], watchdogMs: (hello) => hello.watchdogMs, features: ['cancel'] })

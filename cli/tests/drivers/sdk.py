@@ -69,4 +69,4 @@ class AsyncLock:
 
 lock = AsyncLock if sys.argv[1:] == ["async"] else Lock
 # `queued` excludes here, so that a loop of `plain` sees two holders and one of `queued` does not.
-run(lock, name="scripted", version="1.0", kinds=["plain", "queued"], watchdog_ms=lambda hello: hello.watchdog_ms)
+run(lock, name="scripted", version="1.0", kinds=["plain", "queued", "semaphore"], leaseless=["semaphore"], watchdog_ms=lambda hello: hello.watchdog_ms)

@@ -57,6 +57,7 @@ public final class RedissonDriver extends LocklabDriver.Library {
         name = "Redisson";
         version = "4.7.0, asynchronous, native transport";
         topologies = List.of("single", "sentinel", "cluster", "masters");
+        leaseless = List.of("semaphore");
     }
 
     @Override

@@ -38,6 +38,8 @@ type Lock struct {
 	Features []string
 	// Watchdog is the lease that the library renews by itself; zero: it does not, and a lock without a lease is refused here.
 	Watchdog time.Duration
+	// Leaseless are kinds whose permits have no lease, e.g. semaphore.
+	Leaseless []string
 	// Connect makes the process's client. Its errors are answered `failed`; [Unreachable] says that no server answered.
 	Connect func(context.Context, Hello) (Acquire, error)
 }
@@ -274,6 +276,9 @@ func (d *driver) greet(r request) {
 	if d.lock.Watchdog > 0 {
 		ok["watchdog_ms"] = d.lock.Watchdog.Milliseconds()
 	}
+	if len(d.lock.Leaseless) > 0 {
+		ok["leaseless"] = d.lock.Leaseless
+	}
 	d.say(object{"id": r.Id, "ok": ok})
 }
 
@@ -331,7 +336,7 @@ func (d *driver) answer(ctx context.Context, r request, told chan struct{}) (str
 		if !slices.Contains(d.lock.Kinds, r.Kind) {
 			return wrong("the kinds are %s, not %s", strings.Join(d.lock.Kinds, ", "), r.Kind)
 		}
-		if r.LeaseMs == nil && d.lock.Watchdog == 0 {
+		if r.LeaseMs == nil && d.lock.Watchdog == 0 && !slices.Contains(d.lock.Leaseless, r.Kind) {
 			return wrong("%s does not renew a lock by itself", d.lock.Name)
 		}
 		if r.Op == "load" {

@@ -46,6 +46,8 @@ public final class LocklabDriver {
         public List<Executor> runsOn = List.of();
         /** The lease that the library renews by itself; 0: it does not, and a lock without a lease is refused here. */
         public long watchdogMs;
+        /** Kinds whose permits have no lease, e.g. semaphore. */
+        public List<String> leaseless = List.of();
 
         /** Makes the process's client. Unreachable says that no server answered. */
         public abstract void connect(Hello hello) throws Exception;
@@ -281,6 +283,9 @@ public final class LocklabDriver {
         if (library.watchdogMs > 0) {
             body.put("watchdog_ms", library.watchdogMs);
         }
+        if (!library.leaseless.isEmpty()) {
+            body.put("leaseless", library.leaseless);
+        }
         return new Ending("ok", body);
     }
 
@@ -339,7 +344,7 @@ public final class LocklabDriver {
                 throw new Failed("the kinds are " + String.join(", ", library.kinds) + ", not " + call.kind);
             }
             call.leaseMs = asked.number("lease_ms", 0);
-            if (call.leaseMs == 0 && library.watchdogMs == 0) {
+            if (call.leaseMs == 0 && library.watchdogMs == 0 && !library.leaseless.contains(call.kind)) {
                 throw new Failed(library.name + " does not renew a lock by itself");
             }
             return op.equals("load") ? CompletableFuture.completedFuture(new Loop(asked, call).run()) : grant(asked, call);

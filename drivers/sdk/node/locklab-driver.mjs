@@ -181,10 +181,11 @@ export function now() {
 /**
  * Speaks the protocol until `bye` or the end of the input, then ends the process. `watchdogMs` is the lease that the library renews by itself;
  * without it an acquire without a lease fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`,
- * `redlock`, and `cancel` where `acquire` heeds `call.signal`. These two and `kinds` may be functions of the `Hello`.
+ * `redlock`, and `cancel` where `acquire` heeds `call.signal`. These two and `kinds` may be functions of the `Hello`. Permits of the kinds in
+ * `leaseless` have no lease.
  */
-export function run(Lock, { name, version, kinds, topologies, watchdogMs, features = [], language = 'javascript' }) {
-  const said = { protocol: PROTOCOL, name, version, language, kinds, topologies }
+export function run(Lock, { name, version, kinds, topologies, watchdogMs, features = [], leaseless, language = 'javascript' }) {
+  const said = { protocol: PROTOCOL, name, version, language, kinds, topologies, leaseless }
   new Driver(Lock, said, { watchdogMs, features }).serve()
 }
 
@@ -331,9 +332,9 @@ class Driver {
   }
 
   check(kind, leaseMs) {
-    const { kinds } = this.said
+    const { kinds, leaseless = [] } = this.said
     if (!kinds.includes(kind)) throw new Failed(`no kind \`${kind}\` here, but ${kinds.join(', ')}`)
-    if ((leaseMs ?? null) === null && this.watchdogMs === null) throw new Failed('this library does not renew: a lease is needed')
+    if ((leaseMs ?? null) === null && this.watchdogMs === null && !leaseless.includes(kind)) throw new Failed('this library does not renew: a lease is needed')
   }
 
   #grant({ grant, owner }) {

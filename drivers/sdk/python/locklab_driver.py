@@ -185,14 +185,14 @@ class Call:
             self._open, self._said = False, None
 
 
-def run(factory, name, version, kinds, topologies=None, watchdog_ms=None, features=(), language="python"):
+def run(factory, name, version, kinds, topologies=None, watchdog_ms=None, features=(), leaseless=None, language="python"):
     """Speaks the protocol until `bye` or the end of the input, then ends the process.
 
     `factory` is called with a `Hello`. `watchdog_ms` is the lease that the library renews by itself; without it an acquire without a lease
-    fails. `features` are those that only the author knows: `open_busy`, `release_blind`, `reentrant`, `redlock`. Either may be a
-    function of the `Hello`.
+    fails, but of the kinds that are `leaseless`, such as a semaphore whose permits have no lease. `features` are those that only the author
+    knows: `open_busy`, `release_blind`, `reentrant`, `redlock`. Watchdog and features may be functions of the `Hello`.
     """
-    said = {"protocol": PROTOCOL, "name": name, "version": version, "language": language, "kinds": list(kinds), "topologies": topologies}
+    said = {"protocol": PROTOCOL, "name": name, "version": version, "language": language, "kinds": list(kinds), "topologies": topologies, "leaseless": leaseless}
     _Driver(factory, said, {"watchdog_ms": watchdog_ms, "features": features}).serve()
 
 
@@ -281,7 +281,7 @@ class _Driver:
     def check(self, kind, lease_ms):
         if kind not in self.said["kinds"]:
             raise Failed(f"no kind `{kind}` here, but {', '.join(self.said['kinds'])}")
-        if lease_ms is None and self.watchdog_ms is None:
+        if lease_ms is None and self.watchdog_ms is None and kind not in (self.said["leaseless"] or ()):
             raise Failed("this library does not renew: a lease is needed")
 
     async def on_acquire(self, request):

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	// `queued` excludes here, so that a loop of `plain` sees two holders and one of `queued` does not.
-	lock := &locklab.Lock{Name: "scripted", Version: "1.0", Kinds: []string{"plain", "queued"}, Topologies: []string{"single", "sentinel", "cluster", "masters"}}
+	lock := &locklab.Lock{Name: "scripted", Version: "1.0", Kinds: []string{"plain", "queued", "semaphore"}, Leaseless: []string{"semaphore"}, Topologies: []string{"single", "sentinel", "cluster", "masters"}}
 	lock.Connect = func(_ context.Context, hello locklab.Hello) (locklab.Acquire, error) {
 		lock.Watchdog = hello.Watchdog
 		switch hello.Client {

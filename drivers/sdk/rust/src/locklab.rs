@@ -186,6 +186,10 @@ pub trait Lock: Send + Sync + 'static {
     fn watchdog(&self) -> Option<Duration> {
         None
     }
+    /// Kinds whose permits have no lease, e.g. semaphore.
+    fn leaseless(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// What the library believes, without a question to a server.
     fn held(&self, _held: &Self::Held) -> bool {
         true
@@ -373,6 +377,7 @@ async fn greet<L: Lock, F: Future<Output = Result<L, Ending>>>(
     let body = json!({
         "protocol": 1, "name": about.name, "version": about.version, "language": "rust", "kinds": about.kinds, "topologies": about.topologies,
         "features": features.collect::<Vec<_>>(), "watchdog_ms": lock.watchdog().map(|lease| lease.as_millis() as u64),
+        "leaseless": lock.leaseless(),
     });
     let client = Client {
         about: about.clone(),
@@ -456,7 +461,8 @@ impl<L: Lock> Client<L> {
                 )));
             }
             let lease = ms(&request["lease_ms"]);
-            if lease.is_none() && self.lock.watchdog().is_none() {
+            let has_none = self.lock.leaseless().contains(&kind);
+            if lease.is_none() && self.lock.watchdog().is_none() && !has_none {
                 return Err(refuse(format!(
                     "{} does not renew a lock by itself",
                     self.about.name
