@@ -21,7 +21,10 @@ from driver import DELETE, EXPIRE, Held  # noqa: E402
 from locklab_driver import Busy, Ending, Failed, Granted, NotHeld, Unknown, run  # noqa: E402
 from resp import Redis  # noqa: E402
 
-WATCHDOG_MS = 3000
+
+def watchdog_ms(hello):
+    """The lease that is renewed: what is wished for."""
+    return hello.watchdog_ms or 3000
 
 
 class Hold(Held):
@@ -37,9 +40,10 @@ class Sound:
     timeout_s = 2
     renews = False
     told = True
-    every_s = WATCHDOG_MS / 3000
+    every = 1 / 3
 
     def __init__(self, hello):
+        self.watchdog_ms = watchdog_ms(hello)
         self.redis, self.client = Redis(hello, self.timeout_s), uuid.uuid4().hex
         self.do = self.redis.command
 
@@ -53,7 +57,7 @@ class Sound:
         return self.do("SET", hold.lock, hold.value, "NX", "PX", lease_ms) == "OK"
 
     def acquire(self, call):
-        hold, lease_ms = self.hold(call), call.lease_ms or WATCHDOG_MS
+        hold, lease_ms = self.hold(call), call.lease_ms or self.watchdog_ms
         while True:
             call.sent()
             sent_s = time.monotonic()
@@ -72,10 +76,10 @@ class Sound:
         return sent_s
 
     def renew(self, hold):
-        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, WATCHDOG_MS) == 1
+        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, self.watchdog_ms) == 1
 
     def renew_until_released(self, hold):
-        while not hold.released.wait(self.every_s):
+        while not hold.released.wait(self.every * self.watchdog_ms / 1000):
             sent_s = time.monotonic()
             try:
                 renewed = self.renew(hold)
@@ -86,7 +90,7 @@ class Sound:
             if not renewed:
                 hold.timer.cancel()
                 return hold.call.lost("the key is gone")
-            if not hold.keep(sent_s, WATCHDOG_MS):
+            if not hold.keep(sent_s, self.watchdog_ms):
                 return
 
     def delete(self, hold):
@@ -261,7 +265,7 @@ class RenewerEndsAtAnError(Sound):
 
     def renew_until_released(self, hold):
         try:
-            while not hold.released.wait(self.every_s):
+            while not hold.released.wait(self.every * self.watchdog_ms / 1000):
                 self.renew(hold)
         except Ending:
             pass
@@ -281,37 +285,37 @@ class RenewsWithoutOwner(SoundRenewed):
     """The renewal is a plain PEXPIRE."""
 
     def renew(self, hold):
-        return self.do("PEXPIRE", hold.lock, WATCHDOG_MS) == 1
+        return self.do("PEXPIRE", hold.lock, self.watchdog_ms) == 1
 
 
 class RenewsBySetXx(SoundRenewed):
     """The renewal is SET XX, which overwrites whoever has the key."""
 
     def renew(self, hold):
-        return self.do("SET", hold.lock, hold.value, "XX", "PX", WATCHDOG_MS) == "OK"
+        return self.do("SET", hold.lock, hold.value, "XX", "PX", self.watchdog_ms) == "OK"
 
 
 class RenewsByGetThenExpire(SoundRenewed):
     """The renewal is GET, a comparison and PEXPIRE."""
 
     def renew(self, hold):
-        return self.do("GET", hold.lock) == hold.value and self.do("PEXPIRE", hold.lock, WATCHDOG_MS) == 1
+        return self.do("GET", hold.lock) == hold.value and self.do("PEXPIRE", hold.lock, self.watchdog_ms) == 1
 
 
 class RenewalRevives(SoundRenewed):
     """A renewal that finds no key takes the lock anew, and the hold goes on."""
 
     def renew(self, hold):
-        return super().renew(hold) or self.do("SET", hold.lock, hold.value, "NX", "PX", WATCHDOG_MS) == "OK"
+        return super().renew(hold) or self.do("SET", hold.lock, hold.value, "NX", "PX", self.watchdog_ms) == "OK"
 
 
 class RenewsForLess(SoundRenewed):
     """A renewal sets half of the lease that it counts on."""
 
     def renew(self, hold):
-        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, WATCHDOG_MS // 2) == 1
+        return self.do("EVAL", EXPIRE, 1, hold.lock, hold.value, self.watchdog_ms // 2) == 1
 
-    every_s = WATCHDOG_MS / 1000 * 0.6
+    every = 0.6
 
 
 # How it is given back.
@@ -417,7 +421,7 @@ class SoundReentrant(Sound):
         return self.do("EVAL", ENTER, 1, hold.lock, hold.value, lease_ms) == 1
 
     def renew(self, hold):
-        return self.do("EVAL", PROLONG, 1, hold.lock, hold.value, WATCHDOG_MS) == 1
+        return self.do("EVAL", PROLONG, 1, hold.lock, hold.value, self.watchdog_ms) == 1
 
     def delete(self, hold):
         return self.do("EVAL", self.leave, 1, hold.lock, hold.value) == 1
@@ -496,14 +500,14 @@ class SoundMasters(Sound):
     timeout_s = 0.5
 
     def __init__(self, hello):
-        self.masters = []
+        self.watchdog_ms, self.masters = watchdog_ms(hello), []
         for server in hello.servers:
             one = copy.copy(hello)
             one.servers = [server]
             self.masters.append(Redis(one, self.timeout_s))
         self.pool = concurrent.futures.ThreadPoolExecutor(64)
 
-    def every(self, *words, of=None):
+    def ask_all(self, *words, of=None):
         def ask(master):
             try:
                 return master.command(*words)
@@ -516,11 +520,11 @@ class SoundMasters(Sound):
         return reply == "OK"
 
     def take(self, hold, lease_ms):
-        replies = self.every("SET", hold.lock, hold.value, "NX", "PX", lease_ms)
+        replies = self.ask_all("SET", hold.lock, hold.value, "NX", "PX", lease_ms)
         hold.of = [master for master, reply in zip(self.masters, replies) if reply == "OK"]
         if 2 * sum(map(self.is_vote, replies)) > len(self.masters):
             return True
-        undone = self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold))
+        undone = self.ask_all("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold))
         if any(isinstance(reply, Unknown) for reply in undone):
             raise Unknown("what was not granted may not be given back")
         return False
@@ -537,10 +541,10 @@ class SoundMasters(Sound):
         return False
 
     def delete(self, hold):
-        return self.majority(self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold)))
+        return self.majority(self.ask_all("EVAL", DELETE, 1, hold.lock, hold.value, of=self.given_back(hold)))
 
     def prolong(self, hold, lease_ms):
-        return self.majority(self.every("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
+        return self.majority(self.ask_all("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
 
 
 class MastersErrorIsAVote(SoundMasters):
@@ -561,14 +565,14 @@ class MastersReleaseTheFirst(SoundMasters):
     """A release ends with the first master that has done it."""
 
     def delete(self, hold):
-        return any(reply == 1 for reply in self.every("EVAL", DELETE, 1, hold.lock, hold.value, of=self.masters[:1]))
+        return any(reply == 1 for reply in self.ask_all("EVAL", DELETE, 1, hold.lock, hold.value, of=self.masters[:1]))
 
 
 class MastersExtendByOne(SoundMasters):
     """An extension worked if one master did it."""
 
     def prolong(self, hold, lease_ms):
-        return any(reply == 1 for reply in self.every("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
+        return any(reply == 1 for reply in self.ask_all("EVAL", EXPIRE, 1, hold.lock, hold.value, lease_ms))
 
 
 class MastersExtendFromReply(SoundMasters):
@@ -682,4 +686,4 @@ if __name__ == "__main__" and len(sys.argv) < 2:
 elif __name__ == "__main__":
     defect = DEFECTS[sys.argv[1]]
     features = ["lost"] if defect.told else []
-    run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=WATCHDOG_MS if defect.renews else None, features=features)
+    run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=watchdog_ms if defect.renews else None, features=features)

@@ -107,6 +107,8 @@ impl Point {
             "extend" => (hold, more) = ("400ms..600ms", "extend = \"200ms\"\n"),
             // What a library that follows no wish renews is longer, and all else with it.
             "renewal" => (lease, hold, lasts, locks) = ("renewed", "1200ms", "4s", "3"),
+            // Beyond the lease too, where nobody is asked whether a holder was told in time.
+            _ if fault.name == "pause" && rng.random_bool(0.5) => hold = "700ms..1400ms",
             _ => {}
         }
         let client = rng.random_range(1..=3);
@@ -174,7 +176,7 @@ impl Point {
                 scenario.load.mix = mix.map(|(kind, weight)| (kind.to_owned(), weight)).into();
             }
             if ["reentrant", "fair", "spin"].contains(&kind.as_str()) {
-                scenario.load.reenter = 0.3;
+                scenario.load.reenter = 0.5;
             }
             scenario.lock.kind.clone_from(kind);
         }

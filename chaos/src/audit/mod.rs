@@ -424,7 +424,11 @@ pub fn beside(
     let suspects = suspects(scenario, result);
     let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
     let classes = classes.join(", ");
-    let again = second.is_none_or(|second| second.verdicts.liveness.state == State::Violated);
+    let comes_again = |second: &ScenarioResult| {
+        let mut states = suspects.iter().map(|(class, _)| second.verdicts.get(class));
+        states.any(|verdict| verdict.is_some_and(|verdict| verdict.state == State::Violated))
+    };
+    let again = second.is_none_or(comes_again);
     let kept = of_twin.map_err(str::to_owned).and_then(|of_twin| {
         let twin_suspects = self::suspects(scenario, of_twin);
         for (class, _) in &suspects {

@@ -364,7 +364,9 @@ impl<'a> AuditRuns<'a> {
                     scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, PlannedRun::of_scenario(&scenario, key.1)?);
                 }
-                if doubt == OpenQuestion::LivenessAlone {
+                // What was drawn has no claim of its own that was weighed beforehand: a conviction has to come again.
+                let is_drawn = cell.drawn.is_some() && doubt == OpenQuestion::Violated;
+                if doubt == OpenQuestion::LivenessAlone || is_drawn {
                     let plans = cell.plans.iter().flatten();
                     let same = plans.filter(|plan| plan.seed == tried.ran.seed).cloned();
                     let subject = &self.met[cell.subject].subject;
