@@ -5,7 +5,7 @@
 //! | file | what it is for |
 //! |---|---|
 //! | this one | which scenarios fit a lock, and what a result says of it |
-//! | [`drawn_faults`] | faults on messages, at each point of a lock's protocol |
+//! | `drawn_faults` | faults on messages, at each point of a lock's protocol |
 //! | [`probe`] | what a lock has, before anything is asked of it |
 //! | [`runs`] | each lock on each scenario that fits, a sound lock beside each suspicion |
 
