@@ -1,5 +1,7 @@
 //! Draws what a scenario leaves to chance about its faults: times and parties, from the plan's generator.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use cluster_config::Topology;
 use rand::RngExt as _;
 use rand::SeedableRng as _;
@@ -10,7 +12,7 @@ use crate::checkers::kinds::is_alone;
 use crate::faults::find;
 use crate::scenario::{
     Candidate, DrawnOperation, FaultParty, FaultSite, FaultSpec, FaultTrigger, Length, OnMessage,
-    RandomSpec, Range, Scenario, data_nodes, quorum,
+    RandomSpec, Range, Scenario, data_nodes, quorum, role_members, share_sizes,
 };
 
 /// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
@@ -21,6 +23,7 @@ pub(crate) fn drawn(
     rng: &mut ChaCha8Rng,
 ) -> FaultSite {
     let mut shuffled: Option<Vec<String>> = None;
+    let mut shares = shares(on, topology, clients, rng);
     let mut list = |parties: &[FaultParty]| -> Vec<FaultParty> {
         let mut all = Vec::new();
         for who in parties {
@@ -50,6 +53,7 @@ pub(crate) fn drawn(
                 FaultParty::AnyClient => {
                     all.push(FaultParty::Client(rng.random_range(1..=clients)))
                 }
+                FaultParty::Share { .. } => all.extend(shares.pop_front().unwrap_or_default()),
                 other => all.push(other.clone()),
             }
         }
@@ -66,6 +70,38 @@ pub(crate) fn drawn(
             FaultSite::Groups(groups.iter().map(|group| list(group)).collect())
         }
     }
+}
+
+/// Who the shares in an expression are, in their order. Those of one role have nobody in common.
+fn shares(
+    on: &FaultSite,
+    topology: &Topology,
+    clients: u32,
+    rng: &mut ChaCha8Rng,
+) -> VecDeque<Vec<FaultParty>> {
+    let wanted = on.everybody().filter_map(|who| match who {
+        FaultParty::Share { percent, role } => Some((role, *percent)),
+        _ => None,
+    });
+    let wanted: Vec<(&String, u32)> = wanted.collect();
+    let mut of_role = BTreeMap::new();
+    for (role, _) in &wanted {
+        of_role.entry(*role).or_insert_with(|| {
+            let mut members = role_members(role, topology, clients);
+            members.shuffle(rng);
+            let of_this = wanted.iter().filter(|(other, _)| other == role);
+            let percents: Vec<u32> = of_this.map(|(_, percent)| *percent).collect();
+            let sizes = share_sizes(&percents, members.len());
+            let parts = sizes
+                .into_iter()
+                .map(|size| members.drain(..size).collect());
+            parts.collect::<VecDeque<Vec<FaultParty>>>()
+        });
+    }
+    let parts = wanted
+        .iter()
+        .map(|(role, _)| of_role.get_mut(role)?.pop_front());
+    parts.map(Option::unwrap_or_default).collect()
 }
 
 /// The same `when` with the parties of a message that are left to chance drawn.
@@ -285,6 +321,27 @@ mod tests {
             .collect();
         assert!(after_kills.len() > 20);
         assert!(after_kills.iter().all(|room_ns| *room_ns >= ROOM_NS));
+    }
+
+    #[test]
+    fn shares_of_one_expression_have_nobody_in_common() {
+        let topology = Topology {
+            shards: 24,
+            ..Topology::of(cluster_config::TopologyKind::Cluster)
+        };
+        let text = "50% of masters, client 1 | 50% of masters | 10% of replicas";
+        let on = crate::scenario::parse_on(text, Some(&topology), 3).expect("a site");
+        let mut halves = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let FaultSite::Groups(groups) = drawn(&on, &topology, 3, &mut rng) else {
+                panic!("they stay groups");
+            };
+            assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [13, 12, 2]);
+            assert!(groups[1].iter().all(|who| !groups[0].contains(who)));
+            halves.insert(format!("{:?}", groups[1]));
+        }
+        assert!(halves.len() > 10, "{halves:?}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub struct Plan {
 pub struct LoadPlan {
     /// The clients.
     pub clients: Vec<ClientPlan>,
-    /// Lock names. In a cluster all have their slot on the first master.
+    /// Lock names. In a cluster all have their slot on the first master, unless they are spread.
     pub locks: Vec<String>,
     /// What they do. Its counts say nothing here, and its `mix` is never empty.
     #[serde(flatten)]
@@ -160,7 +160,7 @@ impl Plan {
             },
             load: LoadPlan {
                 clients,
-                locks: lock_names(&scenario.topology, load.locks),
+                locks: lock_names(&scenario.topology, load.spread, load.locks),
                 does: Load {
                     clients: silent.clients,
                     tasks: silent.tasks,
@@ -352,12 +352,20 @@ pub(crate) fn kind(scenario: &Scenario) -> String {
         .unwrap_or_default()
 }
 
-/// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it touches all.
-fn lock_names(topology: &Topology, count: u32) -> Vec<String> {
+/// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it touches all, or, where they are to
+/// be spread, one for each master in turn.
+fn lock_names(topology: &Topology, spread: bool, count: u32) -> Vec<String> {
+    let names = || (1_u32..).map(|number| format!("orders-{number}"));
+    if topology.kind != TopologyKind::Cluster {
+        return names().take(count as usize).collect();
+    }
     let shards = topology.shards as usize;
-    let first = (topology.kind == TopologyKind::Cluster).then(|| slot_range(0, shards));
-    let names = (1_u32..).map(|number| format!("orders-{number}"));
-    let there =
-        names.filter(|name| first.is_none_or(|(low, high)| (low..=high).contains(&slot_of(name))));
-    there.take(count as usize).collect()
+    let masters = if spread { shards } else { 1 };
+    let of_masters = (0..masters).map(|shard| {
+        let (low, high) = slot_range(shard, shards);
+        names().filter(move |name| (low..=high).contains(&slot_of(name)))
+    });
+    let mut of_masters: Vec<_> = of_masters.collect();
+    let turns = (0..masters).cycle().take(count as usize);
+    turns.filter_map(|shard| of_masters[shard].next()).collect()
 }

@@ -76,6 +76,7 @@ async fn list(
             FaultParty::Minority
             | FaultParty::Majority
             | FaultParty::Any
+            | FaultParty::Share { .. }
             | FaultParty::AnyClient => {
                 return Err(failed!("the plan has not drawn `{who}`"));
             }

@@ -5,9 +5,10 @@
 //! is granted what was forgotten D + W after the crash: the outage, then an exponential wait of mean w for that caller. A lease of ℓ that ends by
 //! then breaks no contract. `chaos/benches/risk.rs` counts what real failovers do, and what drawn ones do.
 
+use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use results::run::Run;
+use results::run::{FailoverRisk, Run, ScenarioResult};
 
 /// A year in seconds.
 const YEAR_S: f64 = 365.25 * 86_400.0;
@@ -415,39 +416,81 @@ fn matters_most(
 
 /// How long the failovers of a run's sentinel groups and clusters took until the first grant, in seconds.
 pub fn failover_outages(run: &Run) -> Vec<f64> {
-    let failovers = run.scenarios.iter().filter(|result| {
-        let kills = result.faults.iter().any(|fault| fault.fault == "kill");
-        kills && ["sentinel", "cluster"].contains(&result.topology.as_str())
-    });
-    let took = failovers.filter_map(|result| result.recovery.first_grant_after_fault_ns);
+    let took = run.scenarios.iter().filter_map(failover_outage_ns);
     took.map(|ns| ns as f64 / 1e9).collect()
+}
+
+fn failover_outage_ns(result: &ScenarioResult) -> Option<u64> {
+    let kills = result.faults.iter().any(|fault| fault.fault == "kill");
+    let replaced = kills && ["sentinel", "cluster"].contains(&result.topology.as_str());
+    let took = result.recovery.first_grant_after_fault_ns;
+    took.filter(|_| replaced)
+}
+
+/// A service as many have it: that of the page *How often will it break?*
+pub const USUAL_SERVICE: ServiceRates = ServiceRates {
+    failovers_per_year: 4.0,
+    outage_s: 2.2,
+    lag_s: 0.02,
+    grants_per_s: 50.0,
+    hold_s: 5.0,
+    lease_s: 30.0,
+    next_caller_s: 0.0,
+    free_s: 3_600.0,
+    machine_share: 1.0,
+    replicas: 2.0,
+    partitions_per_year: 0.0,
+    partition_s: 60.0,
+    cut_off_share: 0.5,
+    max_lag_s: 10.0,
+    rtt_s: 0.0005,
+    fsync_s: 0.001,
+    renewed: 0.0,
+};
+
+/// What the configuration of a scenario means for the usual service at one failover a month, with the outage that the scenario measured.
+pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Option<FailoverRisk> {
+    let outage_ns = failover_outage_ns(result)?;
+    let replicas = topology.replicas;
+    let acknowledged = result.durability.strip_prefix("wait:");
+    let waits_for = match acknowledged {
+        Some(count) if count == "all" || count == replicas.to_string() => "wait:all",
+        Some("1") => "wait:1",
+        None if result.durability == "none" && topology.min_replicas_to_write > 0 => {
+            "min-replicas-to-write 1"
+        }
+        None if result.durability == "none" => "asynchronous",
+        // What the model has no term for.
+        _ => return None,
+    };
+    let name = format!("sentinel, {waits_for}");
+    let model = RISK_MODELS.iter().find(|model| model.name == name)?;
+    let rates = ServiceRates {
+        failovers_per_year: 12.0,
+        outage_s: outage_ns as f64 / 1e9,
+        replicas: replicas.into(),
+        ..USUAL_SERVICE
+    };
+    Some(FailoverRisk {
+        configuration: format!("{}, {waits_for}", result.topology),
+        outage_ns,
+        double_grants_per_year: (model.double_grants)(&rates),
+        service: format!(
+            "{} grants/s, holds of {} s, leases of {} s, a replica {:.0} ms behind",
+            rates.grants_per_s,
+            rates.hold_s,
+            rates.lease_s,
+            rates.lag_s * 1e3
+        ),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use cluster_config::TopologyKind;
+    use results::run::FaultSpan;
 
-    fn service() -> ServiceRates {
-        ServiceRates {
-            failovers_per_year: 4.0,
-            outage_s: 2.2,
-            lag_s: 0.02,
-            grants_per_s: 50.0,
-            hold_s: 5.0,
-            lease_s: 30.0,
-            next_caller_s: 0.0,
-            free_s: 3_600.0,
-            machine_share: 1.0,
-            replicas: 2.0,
-            partitions_per_year: 0.0,
-            partition_s: 60.0,
-            cut_off_share: 0.5,
-            max_lag_s: 10.0,
-            rtt_s: 0.0005,
-            fsync_s: 0.001,
-            renewed: 0.0,
-        }
-    }
+    use super::*;
 
     fn doubles(name: &str, rates: &ServiceRates) -> f64 {
         let found = assess(rates, rates, 1);
@@ -460,14 +503,14 @@ mod tests {
 
     #[test]
     fn the_hold_against_the_outage_decides() {
-        let long = doubles("sentinel, asynchronous", &service());
+        let long = doubles("sentinel, asynchronous", &USUAL_SERVICE);
         assert!((2.5..2.7).contains(&long), "{long}");
         let short = ServiceRates {
             hold_s: 0.2,
-            ..service()
+            ..USUAL_SERVICE
         };
         assert!(doubles("sentinel, asynchronous", &short) < 0.001);
-        let most = assess(&service(), &service(), 1);
+        let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1);
         assert_eq!(most[3].matters_most, Some("failovers"));
     }
 
@@ -475,7 +518,7 @@ mod tests {
     fn an_outage_as_long_as_the_lease_breaks_no_contract() {
         let late = ServiceRates {
             outage_s: 30.0,
-            ..service()
+            ..USUAL_SERVICE
         };
         for name in ["single, no persistence", "sentinel, asynchronous"] {
             assert_eq!(doubles(name, &late), 0.0);
@@ -489,7 +532,7 @@ mod tests {
 
     #[test]
     fn two_of_five_masters_down_is_by_far_the_riskier_time_for_a_grant() {
-        let rates = service();
+        let rates = USUAL_SERVICE;
         assert!(rates.forgotten_votes(3) / rates.forgotten_votes(5) > 1e9);
     }
 
@@ -527,7 +570,7 @@ mod tests {
     fn drawn_crashes_are_counted_as_the_closed_forms_say() {
         let grants = |grants_per_s| ServiceRates {
             grants_per_s,
-            ..service()
+            ..USUAL_SERVICE
         };
         let short = ServiceRates {
             hold_s: 0.5,
@@ -570,18 +613,52 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_says_what_its_configuration_means() {
+        let mut result = ScenarioResult {
+            topology: "sentinel".to_owned(),
+            durability: "none".to_owned(),
+            ..ScenarioResult::default()
+        };
+        let mut topology = Topology::of(TopologyKind::Sentinel);
+        result.recovery.first_grant_after_fault_ns = Some(2_200_000_000);
+        assert_eq!(failover_risk(&result, &topology), None, "nobody was killed");
+        result.faults = vec![FaultSpan {
+            fault: "kill".to_owned(),
+            ..FaultSpan::default()
+        }];
+        let mut of = |durability: &str, min_replicas: u32| {
+            result.durability = durability.to_owned();
+            topology.min_replicas_to_write = min_replicas;
+            let risk = failover_risk(&result, &topology)?;
+            Some((risk.configuration, risk.double_grants_per_year))
+        };
+        let (name, asynchronous) = of("none", 0).unwrap();
+        assert_eq!(name, "sentinel, asynchronous");
+        assert!((7.5..8.1).contains(&asynchronous), "{asynchronous}");
+        assert_eq!(
+            of("none", 1).unwrap().0,
+            "sentinel, min-replicas-to-write 1"
+        );
+        assert_eq!(of("wait:1", 0).unwrap().1, asynchronous / 2.0);
+        for all in ["wait:2", "wait:all"] {
+            assert_eq!(of(all, 0).unwrap(), ("sentinel, wait:all".to_owned(), 0.0));
+        }
+        assert_eq!(of("waitaof:1", 0), None);
+    }
+
+    #[test]
     fn an_interval_is_as_wide_as_what_is_not_known() {
         let high = ServiceRates {
             outage_s: 8.0,
-            ..service()
+            ..USUAL_SERVICE
         };
-        let found = assess(&service(), &high, 1);
+        let found = assess(&USUAL_SERVICE, &high, 1);
         let asynchronous = found[3].double_grants_per_year;
         assert!(
             asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high
         );
         assert_eq!(found[3].matters_most, Some("outage"));
-        let known = assess(&service(), &service(), 1)[3].double_grants_per_year;
+        let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1)[3].double_grants_per_year;
         assert_eq!((known.low, known.high), (known.estimate, known.estimate));
     }
 }

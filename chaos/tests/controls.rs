@@ -18,9 +18,10 @@ const WITHOUT: [&str; 2] = [
     "read-write-failover-wait-all",
 ];
 
-/// A lock that every caller gets is convicted anywhere, and is a control only where no other is known: a good failover, a slot that moves and
-/// a slow disk break no lock that asks its server at all.
-const BY_A_LOCK_OF_EVERYBODY: [&str; 5] = [
+/// A lock that every caller gets is convicted anywhere, and is a control only where no other is known: a good failover, a slot that moves,
+/// slow nodes and a slow disk break no lock that asks its server at all.
+const BY_A_LOCK_OF_EVERYBODY: [&str; 6] = [
+    "cluster-slow-third",
     "failover-manual-cluster",
     "slot-migration-atomic",
     "slot-migration-atomic-failover",

@@ -317,10 +317,18 @@ fn conf(
         words.push(("socket", quoted(socket)));
     }
     let mut text = fill(&template(topology.kind, node.role, access), &words);
-    if node.role != Role::Sentinel {
-        text.push_str(&asked_lines(topology));
-    }
+    text.push_str(&match node.role {
+        Role::Sentinel => asked_sentinel_lines(topology),
+        _ => asked_lines(topology),
+    });
     text
+}
+
+/// The lines of sentinel.conf that a topology asks for, to stand below those that they replace.
+pub fn asked_sentinel_lines(topology: &Topology) -> String {
+    let asked = topology.sentinel_config.iter();
+    let lines = asked.map(|(name, value)| format!("sentinel {name} {MASTER_NAME} {value}\n"));
+    lines.collect()
 }
 
 /// The lines of redis.conf that a topology asks for on every data node, its own last.

@@ -342,6 +342,19 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
+/// What a configuration means for a usual service whose master fails once a month, with the outage that a scenario measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct FailoverRisk {
+    /// The configuration, as `locklab risk` names it.
+    pub configuration: String,
+    /// From the kill to the first grant after it.
+    pub outage_ns: u64,
+    /// Grants a year of a lock that somebody holds.
+    pub double_grants_per_year: f64,
+    /// The usual service, in words.
+    pub service: String,
+}
+
 /// One scenario's outcome.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
@@ -409,6 +422,8 @@ pub struct ScenarioResult {
     pub tells_holder: Option<bool>,
     /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked. What safety costs.
     pub without_grant_ns: Option<u64>,
+    /// What the configuration means where masters fail; `None` where no master of a sentinel group or a cluster was replaced.
+    pub risk: Option<FailoverRisk>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,

@@ -152,7 +152,8 @@ impl NemesisContext {
             | FaultParty::Holder
             | FaultParty::Minority
             | FaultParty::Majority
-            | FaultParty::Any => Vec::new(),
+            | FaultParty::Any
+            | FaultParty::Share { .. } => Vec::new(),
         }
     }
 

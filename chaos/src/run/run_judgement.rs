@@ -22,6 +22,7 @@ use crate::checkers::holds::OperationEnd;
 use crate::checkers::{self, CheckOptions, CheckReport, EvidenceMinimum, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
 use crate::plan::Plan;
+use crate::risk::failover_risk;
 use crate::scenario::{FaultTrigger, Length};
 use crate::{proof, scenario};
 
@@ -197,6 +198,7 @@ pub(super) fn judged(
         result.notes.push(note);
     }
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
+    result.risk = failover_risk(&result, &plan.topology);
     Ok(ScenarioRun {
         result,
         partial: recorded.partial,

@@ -186,6 +186,9 @@ pub struct Load {
     /// to choose from, and so on. It has never fewer than it needs.
     #[serde(skip_serializing, deserialize_with = "values::count::<_, 10_000>")]
     pub locks: u32,
+    /// Every master of a cluster has locks. Default: only the first, so that a fault on it touches them all.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spread: bool,
     /// What a task does over and over, by the name of a workload that connects no clients of its own: `contended`, `chain`, `herd`, `zipf`
     /// …; it says which locks are taken and in which order of steps, and `mix` where that is not given. Default: uniform.
     #[serde(
@@ -300,6 +303,7 @@ impl Default for Load {
             clients: 3,
             tasks: 1,
             locks: 1,
+            spread: false,
             workload: None,
             rate: None,
             hold: Range::constant(Duration::from_millis(20)),

@@ -25,7 +25,7 @@ pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
 pub(crate) use target::parse as parse_on;
 pub use target::{FaultParty, FaultSite};
-pub(crate) use target::{data_nodes, quorum, sentinels};
+pub(crate) use target::{data_nodes, quorum, role_members, sentinels, share_sizes};
 pub use values::{Length, Range};
 pub(crate) use values::{duration, nanoseconds, percent, rate, share_of_knee, shift};
 pub use write::scenario_text;

@@ -59,6 +59,15 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         file.lock.permits = of;
     }
     check_kinds(lock_section, load_section, &file.lock, &file.load);
+    let is_cluster = topology
+        .as_ref()
+        .is_none_or(|known| known.kind == cluster_config::TopologyKind::Cluster);
+    require(
+        load_section,
+        "spread",
+        is_cluster || !file.load.spread,
+        "`false` unless the topology is a `cluster`",
+    );
     audit(top.inside("audit"), &file.audit, &file.expect);
     let mut specs = Vec::new();
     let list = top.get("faults").and_then(|list| list.get_ref().as_array());

@@ -36,6 +36,13 @@ pub enum FaultParty {
     Majority,
     /// One of the data nodes, drawn from the seed.
     Any,
+    /// So many of a hundred of those of a role as the run begins, one at least, drawn from the seed.
+    Share {
+        /// 1 to 100.
+        percent: u32,
+        /// The word of the role: one of [`SHARED_ROLES`].
+        role: String,
+    },
 }
 
 impl FaultParty {
@@ -44,7 +51,7 @@ impl FaultParty {
         matches!(
             self,
             Self::Client(_) | Self::Clients | Self::Holder | Self::AnyClient
-        )
+        ) || matches!(self, Self::Share { role, .. } if role == "clients")
     }
 }
 
@@ -53,6 +60,7 @@ impl fmt::Display for FaultParty {
         match self {
             Self::Node(name) => f.write_str(name),
             Self::Client(number) => write!(f, "client {number}"),
+            Self::Share { percent, role } => write!(f, "{percent}% of {role}"),
             role => {
                 let row = ROLES.iter().find(|(_, who)| who == role);
                 f.write_str(row.map_or("", |(word, _)| word))
@@ -126,6 +134,34 @@ const ROLES: [(&str, FaultParty); 10] = [
     ("any client", FaultParty::AnyClient),
 ];
 
+/// The words after `10% of`.
+const SHARED_ROLES: [&str; 5] = ["masters", "replicas", "nodes", "sentinels", "clients"];
+
+/// Who has a role of [`SHARED_ROLES`] as a run begins.
+pub(crate) fn role_members(role: &str, topology: &Topology, clients: u32) -> Vec<FaultParty> {
+    let names = match role {
+        "masters" => topology.names(Role::Master),
+        "replicas" => topology.names(Role::Replica),
+        "sentinels" => sentinels(topology),
+        "clients" => return (1..=clients).map(FaultParty::Client).collect(),
+        _ => data_nodes(topology),
+    };
+    names.into_iter().map(FaultParty::Node).collect()
+}
+
+/// How many of `members` the shares of one expression are, which have nobody in common: rounded, and one at least while there are some.
+pub(crate) fn share_sizes(percents: &[u32], members: usize) -> Vec<usize> {
+    let (mut percent, mut taken) = (0, 0);
+    let sizes = percents.iter().map(|share| {
+        percent += *share as usize;
+        let end = ((members * percent + 50) / 100).max(taken + 1).min(members);
+        let size = end - taken;
+        taken = end;
+        size
+    });
+    sizes.collect()
+}
+
 /// Names of the servers of a topology, data nodes first: `n1`… masters first, then `s1`….
 pub(crate) fn data_nodes(topology: &Topology) -> Vec<String> {
     let mut names = topology.names(Role::Master);
@@ -166,11 +202,62 @@ pub(crate) fn parse(
     };
     if problems.is_empty() {
         problems.extend(idle(&on, clients));
+        problems.extend(topology.and_then(|topology| too_large_shares(&on, topology, clients)));
     }
     match problems.is_empty() {
         true => Ok(on),
         false => Err(problems),
     }
+}
+
+/// Why the shares that this names are more than there is.
+fn too_large_shares(on: &FaultSite, topology: &Topology, clients: u32) -> Option<String> {
+    SHARED_ROLES.iter().find_map(|word| {
+        let percents = on.everybody().filter_map(|who| match who {
+            FaultParty::Share { percent, role } if role == word => Some(*percent),
+            _ => None,
+        });
+        let percents: Vec<u32> = percents.collect();
+        let members = role_members(word, topology, clients).len();
+        let sum: u32 = percents.iter().sum();
+        let nobody = share_sizes(&percents, members).contains(&0);
+        (sum > 100 || nobody).then(|| {
+            format!("the shares of {word} in `{on}` have nobody in common: {sum}% of {members} cannot be shared out so")
+        })
+    })
+}
+
+/// `10% of masters`.
+fn share(
+    word: &str,
+    topology: Option<&Topology>,
+    clients: u32,
+) -> Option<Result<FaultParty, String>> {
+    let (percent, role) = word.split_once('%')?;
+    let role = role.trim().strip_prefix("of ").map_or("", str::trim);
+    let percent = percent.trim().parse().ok();
+    let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
+        return Some(Err(format!(
+            "`{word}` is no share: say 1 to 100, as in `10% of masters`"
+        )));
+    };
+    if !SHARED_ROLES.contains(&role) {
+        return Some(Err(format!(
+            "`{word}` is a share of nobody: say `{percent}% of` {}{}",
+            one_of(SHARED_ROLES),
+            nearest(role, SHARED_ROLES)
+        )));
+    }
+    if let Some(topology) =
+        topology.filter(|topology| role_members(role, topology, clients).is_empty())
+    {
+        return Some(Err(format!(
+            "this `{}` topology has no {role}",
+            topology.kind.name()
+        )));
+    }
+    let role = role.to_owned();
+    Some(Ok(FaultParty::Share { percent, role }))
 }
 
 /// Why nothing passes where this points to, if that can be said before anybody's role is known.
@@ -231,6 +318,9 @@ pub(super) fn who(
                 "there is no client {number}: this load has clients 1 to {clients}"
             ))
         };
+    }
+    if let Some(share) = share(word, topology, clients) {
+        return share;
     }
     let role = ROLES.iter().find(|(role, _)| *role == word);
     let roles = || ROLES.iter().map(|(role, _)| *role);
@@ -316,6 +406,8 @@ mod tests {
             "minority",
             "holder",
             "any client",
+            "34% of nodes -> clients",
+            "50% of nodes, client 1 | 50% of nodes",
         ] {
             assert_eq!(read(text).expect(text).to_string(), text);
         }
@@ -363,6 +455,31 @@ mod tests {
             "{}",
             problems[2]
         );
+    }
+
+    #[test]
+    fn shares_are_rounded_and_have_nobody_in_common() {
+        assert_eq!(share_sizes(&[10], 32), [3]);
+        assert_eq!(share_sizes(&[1], 5), [1]);
+        assert_eq!(share_sizes(&[50, 50], 3), [2, 1]);
+        assert_eq!(share_sizes(&[33, 33, 34], 24), [8, 8, 8]);
+        for (text, word) in [
+            ("0% of masters", "1 to 100"),
+            ("ten% of masters", "1 to 100"),
+            ("10% of mastrs", "did you mean `masters`?"),
+            ("10%", "`10% of`"),
+            ("60% of nodes | 60% of nodes", "120% of 3"),
+            (
+                "80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes",
+                "1 to 100",
+            ),
+            ("1% of masters | 1% of masters", "2% of 1"),
+        ] {
+            let problems = read(text).expect_err(text);
+            assert!(problems[0].contains(word), "{text}: {problems:?}");
+        }
+        let single = Topology::of(TopologyKind::Single);
+        assert!(parse("10% of replicas", Some(&single), 1).is_err());
     }
 
     #[test]

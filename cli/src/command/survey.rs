@@ -107,6 +107,10 @@ fn node_text(report: &ServerReport, concerns: &[Concern]) -> String {
             };
             text.push_str(&format!("\n             {name} {value}"));
         }
+        if let Some(value) = report.settings.get(ServerReport::DOWN_AFTER) {
+            let name = ServerReport::DOWN_AFTER;
+            text.push_str(&format!("\n             {name} {value}"));
+        }
     }
     for concern in concerns {
         text.push_str(&format!(

@@ -52,6 +52,10 @@ pub struct TopologyTable {
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     #[serde(deserialize_with = "lines")]
     config: BTreeMap<String, String>,
+    /// What the sentinels follow for their master: `down-after-milliseconds` (1000 here, 30000 as Redis has it), `failover-timeout`, `parallel-syncs`.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    #[serde(deserialize_with = "lines")]
+    sentinel_config: BTreeMap<String, String>,
     /// What a server writes to its disk. Default: what `config` says, and nothing.
     persistence: Option<Persistence>,
     /// A master refuses writes with fewer replicas in sight.
@@ -162,6 +166,7 @@ impl TopologyTable {
         let counted = self.counts(section, &mut topology);
         let topology = Topology {
             config: self.config,
+            sentinel_config: self.sentinel_config,
             persistence: self.persistence,
             // With a wrong number of replicas nothing can be said of it.
             min_replicas_to_write: (self.min_replicas_to_write.filter(|_| counted))
@@ -178,7 +183,7 @@ impl TopologyTable {
         for (at, message) in complaints {
             let span = match at {
                 ProblemPlace::Key(key) => section.span(key),
-                ProblemPlace::Config(name) => section.inside("config").span(&name),
+                ProblemPlace::Config(table, name) => section.inside(table).span(&name),
             };
             section.problems.add(span, message);
         }

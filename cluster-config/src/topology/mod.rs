@@ -32,6 +32,9 @@ pub struct Topology {
     pub server: String,
     /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of another system: its settings.
     pub config: BTreeMap<String, String>,
+    /// `sentinel` lines of sentinel.conf for its master: directive, then its value, such as `down-after-milliseconds` and `30000` (sentinel).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sentinel_config: BTreeMap<String, String>,
     /// What a server writes to its disk; `None`: what `config` says, and nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
@@ -95,6 +98,7 @@ impl Topology {
             sentinels,
             server: kind.server().into(),
             config: BTreeMap::new(),
+            sentinel_config: BTreeMap::new(),
             persistence: None,
             min_replicas_to_write: 0,
             tls: false,

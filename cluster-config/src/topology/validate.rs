@@ -2,6 +2,7 @@
 
 use super::{Persistence, Topology, TopologyKind};
 use crate::ClusterError;
+use crate::input::{nearest, one_of};
 
 /// Data nodes that there are addresses for.
 const MOST_DATA_NODES: u32 = 200;
@@ -9,7 +10,8 @@ const MOST_DATA_NODES: u32 = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProblemPlace {
     Key(&'static str),
-    Config(String),
+    /// A table of lines, and the directive in it.
+    Config(&'static str, String),
 }
 
 impl Topology {
@@ -32,6 +34,7 @@ impl Topology {
         }
         self.of_redis_alone(&mut wrong);
         self.lines(&mut wrong);
+        self.sentinel_lines(&mut wrong);
         wrong
     }
 
@@ -80,9 +83,26 @@ impl Topology {
         }
     }
 
+    fn sentinel_lines(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
+        for (name, value) in &self.sentinel_config {
+            let problem = if self.kind != TopologyKind::Sentinel {
+                format!("`{}` has no sentinels", self.kind)
+            } else if !SENTINEL_DIRECTIVES.contains(&name.as_str()) {
+                let near = nearest(name, SENTINEL_DIRECTIVES);
+                format!("allowed are {}{near}", one_of(SENTINEL_DIRECTIVES))
+            } else if value.parse::<u32>().is_ok_and(|value| value > 0) {
+                continue;
+            } else {
+                format!("{value:?} is no whole number from 1 to {}", u32::MAX)
+            };
+            let at = ProblemPlace::Config("sentinel-config", name.clone());
+            wrong.push((at, format!("sentinel-config: {name}: {problem}")));
+        }
+    }
+
     fn lines(&self, wrong: &mut Vec<(ProblemPlace, String)>) {
         for (name, value) in &self.config {
-            let at = ProblemPlace::Config(name.clone());
+            let at = ProblemPlace::Config("config", name.clone());
             let complaint = match self.kind.is_redis() {
                 true => line_complaint(name, value),
                 false => form_complaint(name, value),
@@ -104,6 +124,13 @@ impl Topology {
         }
     }
 }
+
+/// What a sentinel can be told of its master that changes no address, password or program.
+const SENTINEL_DIRECTIVES: [&str; 3] = [
+    "down-after-milliseconds",
+    "failover-timeout",
+    "parallel-syncs",
+];
 
 /// Directives that say where a node lives and who it is: another value would break the address scheme, not the server.
 const RESERVED: [&str; 40] = [
@@ -196,7 +223,20 @@ mod tests {
     fn what_cannot_be_is_refused_with_the_reason() {
         use TopologyKind::{Sentinel, Single};
         type Change = fn(&mut Topology);
-        let cases: [(TopologyKind, Change, &[&str]); 6] = [
+        let cases: [(TopologyKind, Change, &[&str]); 7] = [
+            (
+                Sentinel,
+                |topology| {
+                    let lines = [("down-after", "30000"), ("parallel-syncs", "none")];
+                    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                    topology.sentinel_config = lines.into();
+                },
+                &[
+                    "down-after: allowed are",
+                    "down-after-milliseconds",
+                    "\"none\" is no whole number",
+                ],
+            ),
             (
                 TopologyKind::Cluster,
                 |topology| (topology.shards, topology.replicas) = (100, 2),

@@ -23,6 +23,7 @@ sentinel monitor locklab $(host 0) 6379 $QUORUM
 sentinel down-after-milliseconds locklab 1000
 sentinel failover-timeout locklab 1500
 sentinel parallel-syncs locklab 5
+$SENTINEL_LINES
 END
     exec "$SERVER" sentinel.conf --sentinel
 fi

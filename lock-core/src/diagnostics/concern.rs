@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{Durability, named_enum::named};
+use crate::{ClientOptions, Durability, named_enum::named};
 
 /// Of a server that forgets its locks when it is started again.
 const RESTART_REMEDY: &str = "CONFIG SET appendonly yes, then CONFIG REWRITE to keep it; or see that a restart takes longer than the longest lease";
@@ -34,6 +34,8 @@ named! {
         TooFewReplicas = "too-few-replicas",
         /// Grants wait for fewer replicas than there are.
         Acknowledgements = "acknowledgements",
+        /// A crash is answered while leases run that the next master may not know.
+        EarlyFailover = "early-failover",
         /// The address belongs to a replica.
         Replica = "replica",
         /// The loss of one shard stops the locks of all.
@@ -120,7 +122,7 @@ pub struct ServerReport {
     pub given_replicas: Option<u32>,
     /// Whether it belongs to a cluster.
     pub clustered: bool,
-    /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name.
+    /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
     pub settings: BTreeMap<String, String>,
     /// The subscription that it refused, and what it said, if so.
     pub refused_messages: Option<String>,
@@ -139,6 +141,9 @@ impl ServerReport {
         "min-replicas-to-write",
         "save",
     ];
+
+    /// What the sentinels of a master go by when it is silent.
+    pub const DOWN_AFTER: &'static str = "down-after-milliseconds";
 
     /// What is dangerous about it for locks that ask for `durability`, the worst first.
     pub fn concerns(&self, durability: Durability) -> Vec<Concern> {
@@ -253,6 +258,19 @@ impl ServerReport {
             ),
             _ => {}
         }
+        let down_after_ms = self.number(Self::DOWN_AFTER);
+        if let Some(ms) = down_after_ms
+            .filter(|ms| u128::from(*ms) < ClientOptions::default().watchdog_lease.as_millis())
+            && durability == Durability::None
+        {
+            concerns.add(
+                (Severity::Caution, ConcernKind::EarlyFailover),
+                format!("{} {ms}", Self::DOWN_AFTER),
+                "after a crash another master grants while leases of the old one run (30 s by default), and what no replica had is granted a second time",
+                "take the locks that matter with durability wait:all; or SENTINEL SET MASTER down-after-milliseconds to at least the lease where locks may be \
+                 unavailable for so long, which helps against crashes and not against partitions",
+            );
+        }
         if self.clustered && self.setting("cluster-require-full-coverage") == Some("yes") {
             concerns.add(
                 (Severity::Caution, ConcernKind::FullCoverage),
@@ -366,6 +384,9 @@ mod tests {
             [ForgetsLatest]
         );
         assert_eq!(kinds(1, false, &[]), [UnguardedFailover]);
+        let down_after = |ms| (ServerReport::DOWN_AFTER, ms);
+        assert_eq!(kinds(0, false, &[down_after("29999")]), [EarlyFailover]);
+        assert_eq!(kinds(0, false, &[down_after("30000")]), []);
         let two = ("min-replicas-to-write", "2");
         assert_eq!(kinds(2, false, &[two]), []);
         assert_eq!(kinds(1, false, &[two]), [TooFewReplicas]);

@@ -165,6 +165,10 @@ pub(crate) trait Topology: Send + Sync {
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
     fn masters(&self) -> Vec<Arc<Node>>;
+    /// After how much silence of the master sentinels replace it; `None` where there are none, or none has said it.
+    fn down_after_ms(&self) -> Option<u64> {
+        None
+    }
     fn close_nodes(&self);
 
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.

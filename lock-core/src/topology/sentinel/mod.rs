@@ -114,6 +114,9 @@ impl Topology for Sentinel {
     fn masters(&self) -> Vec<Arc<Node>> {
         self.state.last_master().into_iter().collect()
     }
+    fn down_after_ms(&self) -> Option<u64> {
+        self.state.down_after_ms()
+    }
     fn close_nodes(&self) {
         self.announcements.iter().for_each(Hub::close);
         self.watchers.iter().for_each(AbortHandle::abort);

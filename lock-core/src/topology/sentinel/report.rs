@@ -10,6 +10,8 @@ pub(super) struct Report {
     pub(super) master: Endpoint,
     /// Rises with every failover.
     pub(super) epoch: u64,
+    /// After how much silence of the master this sentinel votes for another one.
+    pub(super) down_after_ms: Option<u64>,
 }
 
 impl Report {
@@ -28,6 +30,8 @@ impl Report {
                 port: text(port)?.parse().ok()?,
             },
             epoch: master.get("config-epoch")?.parse().ok()?,
+            down_after_ms: (master.get("down-after-milliseconds"))
+                .and_then(|text| text.parse().ok()),
         })
     }
 }
@@ -83,6 +87,7 @@ mod tests {
         Report {
             master: at(port),
             epoch,
+            down_after_ms: None,
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct State {
     label: String,
     master: RwLock<Option<Arc<Node>>>,
     epoch: AtomicU64,
+    /// The least that a sentinel said; 0: none said it.
+    down_after_ms: AtomicU64,
     search: Refresh,
     why_none: Mutex<String>,
     version: watch::Sender<u64>,
@@ -48,6 +50,7 @@ impl State {
             label,
             master: RwLock::new(None),
             epoch: AtomicU64::new(0),
+            down_after_ms: AtomicU64::new(0),
             search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
             version: watch::Sender::new(0),
@@ -66,6 +69,10 @@ impl State {
         self.master.read().clone()
     }
 
+    pub(super) fn down_after_ms(&self) -> Option<u64> {
+        Some(self.down_after_ms.load(Ordering::Relaxed)).filter(|known| *known > 0)
+    }
+
     pub(super) fn search(&self) -> Joined<()> {
         let look = |state: Arc<State>| async move { state.look().await };
         self.search.join(&self.dialer.runtime, &self.me, look)
@@ -76,6 +83,13 @@ impl State {
             return;
         }
         let (reports, mut complaints) = self.reports().await;
+        if let Some(least) = reports
+            .iter()
+            .filter_map(|report| report.down_after_ms)
+            .min()
+        {
+            self.down_after_ms.store(least, Ordering::Relaxed);
+        }
         self.follow(&reports, &mut complaints).await;
         if !complaints.is_empty() {
             *self.why_none.lock() = complaints.join("; ");

@@ -41,6 +41,7 @@ pub(super) fn of(run: &Run) -> Vec<Block> {
         None => {
             blocks.extend(outcomes::sections(run));
             blocks.push(side_by_side::table(run));
+            blocks.extend(outcomes::risk(run));
             blocks.extend(price(run));
             blocks.extend(faults::sections(run));
             blocks.extend(scenario::sections(run));

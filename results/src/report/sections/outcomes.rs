@@ -47,6 +47,35 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     blocks
 }
 
+/// One line: what each configuration whose master was replaced means at one failover a month, with the longest outage that was measured of it.
+pub(super) fn risk(run: &Run) -> Option<Block> {
+    let mut longest = BTreeMap::new();
+    for risk in run
+        .scenarios
+        .iter()
+        .filter_map(|result| result.risk.as_ref())
+    {
+        let of_this = longest.entry(&risk.configuration).or_insert(risk);
+        if risk.outage_ns > of_this.outage_ns {
+            *of_this = risk;
+        }
+    }
+    let service = &longest.values().next()?.service;
+    let each = longest.values().map(|risk| {
+        format!(
+            "{} double grants a year for {} ({} from the kill to the next grant)",
+            units::figure(risk.double_grants_per_year),
+            risk.configuration,
+            units::duration(risk.outage_ns)
+        )
+    });
+    Some(Block::note(format!(
+        "At one failover a month a usual service ({service}) would have {}. Yours: `locklab risk --from {}`.",
+        each.format("; "),
+        run.run
+    )))
+}
+
 /// The set-ups that met the same faults on the same topology, each once.
 struct OutcomeRow<'a> {
     place: &'a str,
