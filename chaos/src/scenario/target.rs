@@ -40,7 +40,7 @@ pub enum FaultParty {
     Share {
         /// 1 to 100.
         percent: u32,
-        /// The word of the role: one of [`SHARED_ROLES`].
+        /// The word of the role: `masters`, `replicas`, `nodes`, `sentinels` or `clients`.
         role: String,
     },
 }
