@@ -2,7 +2,7 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
-//! `-- pairs`, `-- quorum`, `-- chain`, `-- share` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
+//! `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
 //! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
 //! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
 
@@ -25,6 +25,7 @@ mod renewal;
 mod share;
 #[path = "../../tests/support/mod.rs"]
 mod support;
+mod tracking;
 mod usage;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -41,6 +42,7 @@ fn main() -> Result<(), Failure> {
         "renewal",
         "chain",
         "share",
+        "tracking",
     ]
     .into_iter()
     .any(asks);
@@ -68,6 +70,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("share") {
         runtime.block_on(share::run())?;
+    }
+    if all || asks("tracking") {
+        runtime.block_on(tracking::run())?;
     }
     if all || asks("renewal") {
         let locks = if asks("--million") {
