@@ -234,14 +234,16 @@ fn a_program_that_is_no_driver_is_told_so_at_hello() {
 
 #[test]
 fn the_line_that_was_answered_is_shown_and_a_log_that_is_gone_is_not_named() {
-    let (code, broken, report) = conform("sh -c 'echo sorry >&2; cat'", &[]);
-    assert_eq!((code, broken), (1, vec!["hello".to_owned()]), "{report:#}");
-    let found = report["steps"][0]["found"].as_str().expect("words");
-    assert!(
-        found.contains("\"op\":\"hello\"") && found.contains("sorry"),
-        "{found}"
-    );
-    assert!(!found.contains("driver.log"), "{found}");
+    let said = || {
+        let (code, broken, report) = conform("sh -c 'echo sorry >&2; cat'", &[]);
+        assert_eq!((code, broken), (1, vec!["hello".to_owned()]), "{report:#}");
+        let found = report["steps"][0]["found"].as_str().expect("words");
+        assert!(found.contains("\"op\":\"hello\""), "{found}");
+        assert!(!found.contains("driver.log"), "{found}");
+        found.contains("sorry")
+    };
+    // Standard error is copied by a thread, which may come after the answer on a busy machine.
+    assert!((0..10).any(|_| said()));
 }
 
 #[test]
