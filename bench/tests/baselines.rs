@@ -62,7 +62,15 @@ fn subject(name: &str) -> Arc<dyn Subject> {
 }
 
 async fn connect(name: &str, target: &str) -> Connected {
-    subject(name).connect(&connect_to(target)).await.unwrap()
+    for _ in 0..10 {
+        match subject(name).connect(&connect_to(target)).await {
+            Ok(connected) => return connected,
+            // A busy machine may take longer than a client waits.
+            Err(SubjectError::Unreachable(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    panic!("{name} does not reach {target}")
 }
 
 /// A lock name that nobody else uses.
