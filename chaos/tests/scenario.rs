@@ -284,6 +284,19 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             &["cannot be on `sentinels`, a sentinel"],
         ),
         (
+            "[[faults]]\nfault = \"flushall\"\non = \"50% of replicas\"",
+            "6:6",
+            &[
+                "cannot be on `50% of replicas`, a replica",
+                "allowed are `n1`",
+            ],
+        ),
+        (
+            "[load]\nspread = true",
+            "5:10",
+            &["`false` unless the topology is a `cluster`"],
+        ),
+        (
             "[[faults]]\nfault = \"config-set\"\non = \"n1, s2\"\nwith = { key = \"hz\", value = 20 }",
             "6:6",
             &["`s2`, a sentinel"],

@@ -96,6 +96,12 @@ impl ScenarioServers<'_> {
             FaultParty::Node(node) => {
                 begins_as(node).filter(|role| self.as_begun || *role == Role::Sentinel)
             }
+            FaultParty::Share { role, .. } => match role.as_str() {
+                "sentinels" => Some(Role::Sentinel),
+                "masters" => Some(Role::Master).filter(|_| self.as_begun),
+                "replicas" => Some(Role::Replica).filter(|_| self.as_begun),
+                _ => None,
+            },
             _ => None,
         }
     }
