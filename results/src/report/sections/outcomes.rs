@@ -69,11 +69,13 @@ pub(super) fn risk(run: &Run) -> Option<Block> {
             units::duration(risk.outage_ns)
         )
     });
-    Some(Block::note(format!(
-        "At one failover a month a usual service ({service}) would have {}. Yours: `locklab risk --from {}`.",
+    let line = format!(
+        "At one failover a month a usual service ({service}) would have {}. Yours: locklab risk --from {}",
         each.format("; "),
         run.run
-    )))
+    );
+    let title = "What a failover a month means";
+    Some(Block::section("risk-h", title, vec![Block::note(line)]))
 }
 
 /// The set-ups that met the same faults on the same topology, each once.
