@@ -263,6 +263,7 @@ impl<'a> AuditRuns<'a> {
             }
             // Of several locks each has its turn.
             drawn.sort_by_key(|(place, subject, ..)| (*place, *subject));
+            let first = self.cells.len();
             let mut planned = Vec::new();
             for (_, subject, drawn, mut asked) in drawn {
                 if round > 0 {
@@ -288,7 +289,6 @@ impl<'a> AuditRuns<'a> {
             if planned.is_empty() || Instant::now() >= until {
                 break;
             }
-            let first = self.cells.len() - planned.len();
             self.each(planned, "drawn faults", Some(until), observer, tried)
                 .await?;
             for cell in &mut self.cells[first..] {

@@ -412,3 +412,24 @@ fn number(value: f64) -> String {
         value => format!("{value:.0}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chaos::risk::USUAL_SERVICE;
+
+    use super::*;
+
+    #[test]
+    fn the_usual_values_of_required_inputs_are_those_of_the_usual_service() {
+        let mut usual = USUAL_SERVICE;
+        for field in RATE_FIELDS.iter().filter(|field| field.default.is_none()) {
+            let value = *(field.field)(&mut usual);
+            assert_eq!(
+                span(field.usual, field.unit),
+                Ok((value, value)),
+                "{}",
+                field.name
+            );
+        }
+    }
+}
