@@ -26,20 +26,23 @@ use crate::watchdog;
 
 const ACTION: &str = "acquire";
 
-pub(crate) async fn acquire(lock: &Arc<LockInner>, how: &Acquire) -> Result<Guard, LockError> {
-    let who = HolderIdentity::Owner(how.owner);
-    acquire_for(lock, who, how).await
+pub(crate) fn acquire(
+    lock: &Arc<LockInner>,
+    how: &Acquire,
+) -> impl Future<Output = Result<Guard, LockError>> {
+    acquire_for(lock, HolderIdentity::Owner(how.owner), how)
 }
 
-pub(crate) async fn acquire_for(
+/// No future around a future, which would be as large again.
+pub(crate) fn acquire_for(
     lock: &Arc<LockInner>,
     who: HolderIdentity,
     how: &Acquire,
-) -> Result<Guard, LockError> {
+) -> impl Future<Output = Result<Guard, LockError>> {
     let asked = search_for(lock, who, how);
     #[cfg(any(feature = "tracing", feature = "metrics"))]
     let asked = crate::telemetry::observed(lock.labels(), asked);
-    asked.await
+    asked
 }
 
 async fn search_for(

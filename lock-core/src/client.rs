@@ -1,6 +1,6 @@
 //! One client of a lock service: its identity, its connections, its renewals.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
@@ -130,6 +130,7 @@ impl Client {
                 wait_queues: Default::default(),
                 renewals: watchdog::start(&background),
                 guarded: Default::default(),
+                guarded_permits: Default::default(),
                 undos: Default::default(),
                 background,
                 returns: Default::default(),
@@ -331,12 +332,17 @@ impl Client {
     }
 
     fn take_back(&self) -> bool {
-        let (holds, permits) = self.inner.guarded.take();
-        holds.iter().for_each(release::take_back);
-        for (of, count) in &permits {
-            semaphore::give_back_unasked(of, *count);
+        let holds = self.inner.guarded.take();
+        let permits = self.inner.guarded_permits.take();
+        let had_any = !holds.is_empty() || !permits.is_empty();
+        let holds = holds.iter().filter_map(Weak::upgrade);
+        holds.for_each(|hold| release::take_back(&hold));
+        for (of, count) in permits {
+            if let Some(of) = of.upgrade() {
+                semaphore::give_back_unasked(&of, count);
+            }
         }
-        !holds.is_empty() || !permits.is_empty()
+        had_any
     }
 
     async fn end(&self) {

@@ -1,8 +1,8 @@
 //! What everything of one client shares: its identity, its connections, what its holds and waiters have in common.
 
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 
 use crate::acquire_options::Owner;
 use crate::background::Background;
@@ -33,7 +33,9 @@ pub(crate) struct ClientCore {
     pub(crate) turns: ContendedLocks,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) renewals: Arc<RenewalQueue<Hold>>,
-    pub(crate) guarded: Guarded<Hold, LockInner>,
+    /// Holds and permits of semaphores for which a guard is responsible, which alone keeps them alive.
+    pub(crate) guarded: Guarded<Weak<Hold>>,
+    pub(crate) guarded_permits: Guarded<(Weak<LockInner>, u32)>,
     pub(crate) undos: AtomicUsize,
     pub(crate) background: Background,
     pub(crate) returns: Arc<PendingReleases>,

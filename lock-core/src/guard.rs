@@ -47,15 +47,16 @@ impl GuardEvents {
 #[must_use = "dropping it gives the lock back at once"]
 pub struct Guard {
     hold: Arc<Hold>,
-    released: bool,
+    /// Its place among the guards of its client, until it ends.
+    place: Option<usize>,
 }
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        hold.client().guarded.add(&hold);
+        let place = hold.client().guarded.add(Arc::downgrade(&hold));
         Guard {
             hold,
-            released: false,
+            place: Some(place),
         }
     }
 
@@ -272,16 +273,19 @@ impl Guard {
 }
 
 impl Guard {
-    fn end(&mut self) {
-        self.released = true;
-        self.hold.client().guarded.remove(&self.hold);
+    /// Whether it had not ended.
+    fn end(&mut self) -> bool {
+        let place = self.place.take();
+        place.is_some_and(|place| {
+            self.hold.client().guarded.remove(place);
+            true
+        })
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.released {
-            self.end();
+        if self.end() {
             release::in_background(&self.hold);
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::options::{PubSub, TlsOptions};
-use crate::target::{Fault, bad, decode, encode, refuse};
+use crate::target::{Credentials, Fault, bad, decode, encode, refuse};
 
 /// What a URL may say about the connections beside their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,9 +15,13 @@ pub(crate) struct Parameters {
     pub(crate) database: Option<u16>,
     pub(crate) sentinel_user: Option<String>,
     pub(crate) sentinel_password: Option<String>,
+    /// These are moved to the target.
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) master_name: Option<String>,
 }
 
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 14] = [
     "tls-ca",
     "tls-cert",
     "tls-key",
@@ -29,6 +33,17 @@ const KNOWN: [&str; 11] = [
     "sentinel-password",
     "db",
     "protocol",
+    "username",
+    "password",
+    "master-name",
+];
+
+/// What other libraries call some of them.
+const ALSO: [(&str, &str); 4] = [
+    ("database", "db"),
+    ("user", "username"),
+    ("pass", "password"),
+    ("sentinelMasterId", "master-name"),
 ];
 
 impl Parameters {
@@ -37,11 +52,16 @@ impl Parameters {
         let mut read = Parameters::default();
         let mut seen = Vec::new();
         for part in text.split('&') {
-            let known = || KNOWN.join(", ");
+            let known = || {
+                let known = KNOWN.join(", ");
+                format!("{known}; timeouts and the rest are set in ClientOptions")
+            };
             let Some((name, value)) = part.split_once('=') else {
                 let says = format!("after `?` is no name=value; known are {}", known());
                 return refuse(part, says);
             };
+            let ours = ALSO.iter().find(|(theirs, _)| *theirs == name);
+            let name = ours.map_or(name, |(_, ours)| ours);
             let Some(name) = KNOWN.into_iter().find(|known| *known == name) else {
                 return refuse(name, format!("after `?` is unknown; known are {}", known()));
             };
@@ -101,6 +121,9 @@ impl Parameters {
                 }
                 "sentinel-user" => read.sentinel_user = Some(value),
                 "sentinel-password" => read.sentinel_password = Some(value),
+                "username" => read.username = Some(value),
+                "password" => read.password = Some(value),
+                "master-name" => read.master_name = Some(value),
                 _ => unreachable!("{name} is known"),
             }
         }
@@ -111,6 +134,16 @@ impl Parameters {
             return bad("sentinel-user needs sentinel-password beside it");
         }
         Ok(read)
+    }
+
+    /// Those that stand before the addresses, or else here.
+    pub(crate) fn credentials(&mut self, before: Credentials) -> Result<Credentials, Fault> {
+        match (before, (self.username.take(), self.password.take())) {
+            (before, (None, None)) => Ok(before),
+            ((None, None), (Some(_), None)) => bad("username needs password beside it"),
+            ((None, None), here) => Ok(here),
+            _ => bad("user or password stand before the addresses, and again after `?`"),
+        }
     }
 }
 

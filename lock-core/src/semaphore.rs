@@ -1,6 +1,7 @@
 //! A semaphore by name: permits that are counted and belong to nobody.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::acquire::acquire_for;
 use crate::acquire_options::{Acquire, Lease, Wait};
@@ -137,8 +138,9 @@ impl Semaphore {
         wait: Wait,
     ) -> Result<SemaphoreGuard, LockError> {
         self.take_with(permits, wait).await?;
+        let (client, of) = (&self.inner.client, Arc::downgrade(&self.inner));
         Ok(SemaphoreGuard {
-            number: self.inner.client.guarded.add_permits(&self.inner, permits),
+            place: Some(client.guarded_permits.add((of, permits))),
             semaphore: self.clone(),
             permits,
         })
@@ -256,8 +258,8 @@ pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
 pub struct SemaphoreGuard {
     semaphore: Semaphore,
     permits: u32,
-    /// Which guard of its client it is.
-    number: u64,
+    /// Its place among the guards of its client, until it ends.
+    place: Option<usize>,
 }
 
 impl SemaphoreGuard {
@@ -268,7 +270,7 @@ impl SemaphoreGuard {
 
     /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun again. `NotHeld` if its
     /// client [has given them back](Client::close_and_release).
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         if !self.end() {
             let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
             let why = LostReason::Closed.to_string();
@@ -280,14 +282,14 @@ impl SemaphoreGuard {
     }
 
     /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget) of a permit in tokio.
-    pub fn leave(self) {
+    pub fn leave(mut self) {
         self.end();
     }
 
     /// Whether they are still to be given back, and from now on not by this guard.
-    fn end(&self) -> bool {
-        let guarded = &self.semaphore.inner.client.guarded;
-        guarded.remove_permits(self.number)
+    fn end(&mut self) -> bool {
+        let guarded = &self.semaphore.inner.client.guarded_permits;
+        (self.place.take()).is_some_and(|place| guarded.remove(place))
     }
 }
 

@@ -21,6 +21,10 @@ const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://
 const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redis", TopologyKind::Single, false),
     ("rediss", TopologyKind::Single, true),
+    ("valkey", TopologyKind::Single, false),
+    ("valkeys", TopologyKind::Single, true),
+    ("redis+ssl", TopologyKind::Single, true),
+    ("redis+tls", TopologyKind::Single, true),
     ("redis-sentinel", TopologyKind::Sentinel, false),
     ("rediss-sentinel", TopologyKind::Sentinel, true),
     ("rediss+sentinel", TopologyKind::Sentinel, true),
@@ -33,9 +37,9 @@ const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redlocks", TopologyKind::Masters, true),
     ("rediss-redlock", TopologyKind::Masters, true),
 ];
-/// The scheme of a socket in the file system, and what redis-rs and redis-py also call it.
+/// The scheme of a socket in the file system, and what redis-rs, redis-py and Lettuce also call it.
 const UNIX: &str = "redis+unix";
-const UNIX_TOO: &str = "unix";
+const UNIX_TOO: &[&str] = &["unix", "valkey+unix", "redis-socket", "redis+socket"];
 
 /// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place that tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +106,9 @@ impl fmt::Display for Endpoint {
 /// | `redlock://[[user]:password@]host[:port],…` | independent masters, each with a vote |
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
-/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. `unix://`, `redis+sentinel://` and `redis+cluster://`, as other
-/// libraries have it, are read too. An IPv6 address stands in
+/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. What redis-rs, redis-py and Lettuce write is read too:
+/// `unix://`, `valkey://`, `redis+sentinel://`, `redis+cluster://`, `redis-socket://` and their like, `#insecure` behind a URL with TLS, and
+/// the master's name behind `#` with the database alone in the path. An IPv6 address stands in
 /// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes. Sentinels get
 /// them too, once they ask for a password, unless the URL has `sentinel-password`.
 ///
@@ -118,7 +123,7 @@ impl fmt::Display for Endpoint {
 /// | `pubsub=plain`, `sharded` or `both` | how releases are announced and heard: see [`PubSub`] |
 /// | `sentinel-user=USER`, `sentinel-password=PASSWORD` | the sentinels have a user or a password of their own |
 /// | `replicas=N` | each master has so many replicas: see [`ClientOptions::replicas`] |
-/// | `db=N` | the database, where the path names none |
+/// | `db=N`, `username=USER`, `password=PASSWORD`, `master-name=NAME` | the same elsewhere in the URL, where that names none; `database`, `user`, `pass` and `sentinelMasterId`, too |
 /// | `protocol=2` or `3`, `resp2` or `resp3` | nothing: a client speaks what its server knows |
 ///
 /// ```
@@ -310,14 +315,15 @@ fn read(url: &str) -> Result<Target, Fault> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return bad(format!("a target is a URL that starts with {ALLOWED}"));
     };
-    if [UNIX, UNIX_TOO].contains(&scheme) {
+    if scheme == UNIX || UNIX_TOO.contains(&scheme) {
         return unix(rest);
     }
     let Some(&(_, shape, tls)) = SCHEMES.iter().find(|(name, ..)| *name == scheme) else {
         return refuse(scheme, format!("is no scheme: allowed are {ALLOWED}"));
     };
     let (credentials, rest) = split_credentials(rest)?;
-    let (rest, mut parameters) = split_parameters(rest, tls)?;
+    let (rest, mut parameters) = split_parameters(rest, shape, tls)?;
+    let (username, password) = parameters.credentials(credentials)?;
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let port = if shape == TopologyKind::Sentinel {
         SENTINEL_PORT
@@ -328,7 +334,11 @@ fn read(url: &str) -> Result<Target, Fault> {
         .split(',')
         .map(|host| endpoint(host, port))
         .collect::<Result<Vec<_>, _>>()?;
-    let (master_name, database) = path_parts(shape, path)?;
+    let (master_name, database) = match parameters.master_name.take() {
+        None => path_parts(shape, path)?,
+        name if shape == TopologyKind::Sentinel => (name, database(path)?),
+        Some(_) => return bad("master-name belongs to redis-sentinel:// and rediss-sentinel://"),
+    };
     let database = match (database, parameters.database.take()) {
         (0, Some(given)) if given != 0 && !has_databases(shape) => {
             return bad(
@@ -342,7 +352,6 @@ fn read(url: &str) -> Result<Target, Fault> {
     if parameters.sentinel_password.is_some() && shape != TopologyKind::Sentinel {
         return bad("sentinel-password belongs to redis-sentinel:// and rediss-sentinel://");
     }
-    let (username, password) = credentials;
     checked(Target {
         shape,
         endpoints,
@@ -383,13 +392,34 @@ fn checked(target: Target) -> Result<Target, Fault> {
     }
 }
 
-fn split_parameters(rest: &str, tls: bool) -> Result<(&str, Parameters), Fault> {
-    let (rest, parameters) = match rest.split_once('?') {
+fn split_parameters(
+    rest: &str,
+    shape: TopologyKind,
+    tls: bool,
+) -> Result<(&str, Parameters), Fault> {
+    let (rest, fragment) = match rest.split_once('#') {
+        None => (rest, None),
+        Some((rest, fragment)) => (rest, Some(fragment)),
+    };
+    let (rest, mut parameters) = match rest.split_once('?') {
         None => (rest, Parameters::default()),
         Some((rest, text)) => (rest, Parameters::read(text, tls)?),
     };
-    if rest.contains('#') {
-        return bad("a target URL takes no `#` fragment".to_owned());
+    match fragment {
+        None => {}
+        Some("insecure") if tls => parameters.tls.insecure = true,
+        Some(name)
+            if shape == TopologyKind::Sentinel
+                && !name.is_empty()
+                && parameters.master_name.is_none() =>
+        {
+            parameters.master_name = Some(decode(name, "master name")?);
+        }
+        Some(_) => {
+            return bad(
+                "behind `#` may stand insecure, in a URL with TLS, or the master's name, in one of sentinels that has it nowhere else",
+            );
+        }
     }
     Ok((rest, parameters))
 }
@@ -403,11 +433,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL that has an `@` or the word `password` no part is repeated, since any may be of a password that is written wrongly.
+    /// Of a URL that has an `@` or a setting for a password no part is repeated, since any may be of a password that is written wrongly.
     fn message(self, url: &str) -> String {
         let Fault { part, says } = self;
         match part {
-            _ if (url.contains('@') || url.contains("password")) && !says.contains(ENCODED) => {
+            _ if (url.contains('@') || url.contains("pass")) && !says.contains(ENCODED) => {
                 let what = part.map_or(says.clone(), |_| format!("a part of the URL {says}"));
                 format!("{what}; {ENCODED}, and no part of such a URL is shown here")
             }
@@ -434,11 +464,15 @@ pub(crate) fn refuse<T>(part: impl Into<String>, says: impl Into<String>) -> Res
     Err(Fault { part, says })
 }
 
-type Credentials = (Option<String>, Option<String>);
+pub(crate) type Credentials = (Option<String>, Option<String>);
 
 fn unix(rest: &str) -> Result<Target, Fault> {
-    let ((username, password), rest) = split_credentials(rest)?;
-    let (path, parameters) = split_parameters(rest, false)?;
+    let (credentials, rest) = split_credentials(rest)?;
+    let (path, mut parameters) = split_parameters(rest, TopologyKind::Single, false)?;
+    let (username, password) = parameters.credentials(credentials)?;
+    if parameters.sentinel_password.is_some() || parameters.master_name.is_some() {
+        return bad("sentinel-password and master-name belong to redis-sentinel://");
+    }
     if !path.starts_with('/') || path.len() < 2 {
         return bad(
             "a Unix socket is given by its full path: redis+unix:///run/redis.sock".to_owned(),
@@ -551,7 +585,7 @@ fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), 
             }
             Ok((Some(decode(name, "master name")?), database(rest)?))
         }
-        TopologyKind::Cluster | TopologyKind::Masters if path.is_empty() => Ok((None, 0)),
+        TopologyKind::Cluster | TopologyKind::Masters if ["", "0"].contains(&path) => Ok((None, 0)),
         TopologyKind::Cluster => refuse(
             path,
             "stands after the addresses: a cluster has no databases",
@@ -631,7 +665,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or the word `password` it repeats nothing.
+/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or a setting for a password it repeats nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

@@ -163,6 +163,21 @@ async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
         });
         said.await.expect("it is said");
         assert!(!is_said(&auto));
+        // Who has been told so seldom asks again: at first after 1 s, and then after twice as long each time.
+        let connections = || {
+            let stats = server.ok(&["INFO", "stats"]);
+            let line = stats
+                .lines()
+                .find_map(|line| line.strip_prefix("total_connections_received:"));
+            line.expect("it counts")
+                .trim()
+                .parse::<u32>()
+                .expect("a number")
+        };
+        let before = connections();
+        tokio::time::sleep(2_500 * MS).await;
+        let more = connections() - before;
+        assert!(more <= 6, "{more} connections of two clients in 2.5 s");
         assert!(guards.iter().all(|guard| guard.check().is_ok()));
     }
 }

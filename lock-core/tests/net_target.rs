@@ -54,6 +54,25 @@ fn the_urls_of_other_libraries_are_read() {
         ("rediss+cluster://a:1", "rediss-cluster://a:1"),
         ("redis://h:1?db=2&protocol=resp3", "redis://h:1/2"),
         ("redis-cluster://h:1?db=0&protocol=2", "redis-cluster://h:1"),
+        ("redis-cluster://h:1/0", "redis-cluster://h:1"),
+        ("valkey://h:1/2", "redis://h:1/2"),
+        ("valkeys://h:1", "rediss://h:1"),
+        ("redis+ssl://h:1", "rediss://h:1"),
+        ("rediss://h:1/#insecure", "rediss://h:1?tls-insecure=true"),
+        ("unix:///r?user=a&pass=b", "redis+unix://a:***@/r"),
+        ("unix:///r?password=b", "redis+unix://:***@/r"),
+        (
+            "redis-socket://:b@/r?database=3",
+            "redis+unix://:***@/r?db=3",
+        ),
+        (
+            "redis-sentinel://a:1,b:2/1#m",
+            "redis-sentinel://a:1,b:2/m/1",
+        ),
+        (
+            "redis-sentinel://a:1?sentinelMasterId=m&database=1",
+            "redis-sentinel://a:1/m/1",
+        ),
     ] {
         assert_eq!(parse(url).to_string(), is);
     }
@@ -64,6 +83,14 @@ fn the_urls_of_other_libraries_are_read() {
         ("redis://h?db=x", "0 to 65535"),
         ("redis://h?db=-1", "0 to 65535"),
         ("redis://h?protocol=4", "resp3"),
+        ("redis://h?timeout=1s", "ClientOptions"),
+        ("redis://h?user=a&username=b", "twice"),
+        ("redis://h?user=a", "beside it"),
+        ("redis://a:b@h?password=c", "and again"),
+        ("redis://h#insecure", "with TLS"),
+        ("redis://h?master-name=m", "redis-sentinel://"),
+        ("unix:///r?master-name=m", "redis-sentinel://"),
+        ("redis-sentinel://h/0?master-name=m#n", "nowhere else"),
     ] {
         assert!(refused(url).contains(says), "{url}: {}", refused(url));
     }
@@ -248,7 +275,7 @@ fn a_bad_url_says_what_is_allowed() {
         ("redis://h?tls-ca=/x", "rediss://"),
         ("rediss://h?tls-cert=/x", "together"),
         ("rediss://h?tls-insecure=yes", "true or false"),
-        ("redis://h#x", "fragment"),
+        ("redis://h#x", "behind `#`"),
         ("redis://a b", "host name"),
         ("redis-sentinel://h", "master's name"),
         ("redis-cluster://h/1", "no databases"),

@@ -92,14 +92,18 @@ impl Channel {
         self.set(feed, SubscriptionStatus::Acknowledged);
     }
 
-    /// The subscription is gone; messages may have been missed.
+    /// The subscription is gone; messages may have been missed. One that is refused stays so until it is acknowledged.
     pub(super) fn lost(&self, feed: u64) {
-        self.set(feed, SubscriptionStatus::Pending);
+        if *self.status.borrow() != SubscriptionStatus::Refused {
+            self.set(feed, SubscriptionStatus::Pending);
+        }
     }
 
-    /// The server does not let this client listen: who waits is told nothing, and looks by itself.
+    /// The server does not let this client listen: who waits is told nothing, and looks by itself, once because of this.
     pub(super) fn refused(&self, feed: u64) {
-        self.set(feed, SubscriptionStatus::Refused);
+        if self.turn(feed, SubscriptionStatus::Refused) {
+            self.hint();
+        }
     }
 
     fn set(&self, feed: u64, to: SubscriptionStatus) {
@@ -107,11 +111,11 @@ impl Channel {
         self.hint();
     }
 
-    fn turn(&self, feed: u64, to: SubscriptionStatus) {
+    fn turn(&self, feed: u64, to: SubscriptionStatus) -> bool {
         self.status.send_if_modified(|status| {
             let ours = self.home.load(Ordering::Acquire) == feed;
             ours && std::mem::replace(status, to) != to
-        });
+        })
     }
 
     pub(super) fn message(&self, message: &Message) {

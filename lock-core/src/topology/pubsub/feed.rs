@@ -16,8 +16,10 @@ use crate::topology::{Message, NodeError, dial::Dialer, node::Node, subscriber::
 const QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause before the node is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
-/// Longest pause where keys are followed, which a server may not have, and of which a loss costs no more than the time to the next renewal.
+/// Longest pause where keys are followed, of which a loss costs no more than the time to the next renewal.
 const KEYS_BACK_OFF: Duration = Duration::from_secs(10);
+/// First and longest pause where a server has said that it does not tell of keys.
+const REFUSED_BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// As `QUIET`, there.
 const KEYS_QUIET: Duration = Duration::from_secs(15);
 /// A server that ends so many connections in a row at their first subscription refuses it: proxies do without a word.
@@ -75,8 +77,15 @@ impl Feed {
         let mut pause = BACK_OFF.0;
         let mut silent_ends = 0;
         let keys = self.to == Listening::Keys;
-        let longest = if keys { KEYS_BACK_OFF } else { BACK_OFF.1 };
         loop {
+            // A connection that nobody needs now is not dialled anew.
+            while keys && self.members.is_empty() {
+                match orders.recv().await {
+                    Some(order) => self.obey(order),
+                    None => return,
+                }
+            }
+            let mut longest = if keys { KEYS_BACK_OFF } else { BACK_OFF.1 };
             let dialled = {
                 let node = self.node.clone();
                 let dial = async move {
@@ -106,6 +115,8 @@ impl Feed {
                 }
                 Some(Err(error)) => {
                     if keys && error.code.is_some() {
+                        pause = pause.max(REFUSED_BACK_OFF.0);
+                        longest = REFUSED_BACK_OFF.1;
                         for Member { channel, .. } in self.members.values() {
                             self.refuse(channel, &error.message);
                         }
@@ -133,14 +144,26 @@ impl Feed {
         loop {
             tokio::select! {
                 done = &mut work => return Some(done),
-                order = orders.recv() => match order? {
-                    FeedOrder::Add(channel) => {
-                        self.members.insert(channel.name.clone(), Member { channel, pending: 0 });
-                    }
-                    FeedOrder::Remove(name) => {
-                        self.members.remove(&name);
-                    }
-                },
+                order = orders.recv() => self.obey(order?),
+            }
+        }
+    }
+
+    /// Takes an order while there is no connection.
+    fn obey(&mut self, order: FeedOrder) {
+        match order {
+            FeedOrder::Add(channel) => {
+                let name = channel.name.clone();
+                self.members.insert(
+                    name,
+                    Member {
+                        channel,
+                        pending: 0,
+                    },
+                );
+            }
+            FeedOrder::Remove(name) => {
+                self.members.remove(&name);
             }
         }
     }
@@ -367,14 +390,18 @@ impl Feed {
     }
 
     fn refuse(&self, channel: &Channel, why: &str) {
-        if self.to == Listening::Keys {
-            *self.node.untracked.lock() = Some(why.to_owned());
-            return channel.refused(self.id);
+        let found = format!("{} {}: {why}", self.verb(channel, true), channel.name);
+        let known = match self.to {
+            Listening::Keys => self.node.untracked.lock().replace(why.to_owned()).is_some(),
+            _ => {
+                let refusal = (channel.name.clone(), found.clone());
+                self.node.refusal.lock().replace(refusal).is_some()
+            }
+        };
+        // It is asked again and again, and said once.
+        if !known {
+            degraded(&self.node.label, &found);
         }
-        let verb = self.verb(channel, true);
-        let found = format!("{verb} {}: {why}", channel.name);
-        degraded(&self.node.label, &found);
-        *self.node.refusal.lock() = Some((channel.name.clone(), found));
         channel.refused(self.id);
     }
 }
