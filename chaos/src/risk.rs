@@ -3,7 +3,7 @@
 //!
 //! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and the next caller
 //! is granted what was forgotten D + W after the crash: the outage, then an exponential wait of mean w for that caller. A lease of ℓ that ends by
-//! then breaks no contract. `chaos/benches/risk.rs` counts what real failovers do, and what drawn ones do.
+//! then breaks no contract. `chaos/benches/risk` counts what real failovers do, `simulation/benches/risk.rs` what the library does in simulated time.
 
 use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};

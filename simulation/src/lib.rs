@@ -12,6 +12,7 @@ mod network;
 mod process;
 pub mod run;
 pub mod server;
+pub mod servers;
 pub mod simulated_subset;
 pub mod swarm;
 mod swarm_text;

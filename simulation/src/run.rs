@@ -112,7 +112,7 @@ async fn record(
     let network = Network::new(
         random.random(),
         latency(&mut random),
-        hosts(plan, &mut random),
+        hosts(&plan.topology, &mut random),
         roles.clone(),
     );
     let carrier = tokio::spawn(Arc::clone(&network).carry());
@@ -127,11 +127,7 @@ async fn record(
             }
         });
     }
-    network.with(State::begin);
-    if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&plan.topology.kind) {
-        tokio::time::sleep(SETTLES).await;
-    }
-    let _left = machine::enter(Arc::new(Machine(Arc::clone(&network))));
+    let _left = begin(&network, plan.topology.kind).await;
     let sink = Arc::new(HistoryRecorder {
         origin: began,
         lines: Mutex::default(),
@@ -141,7 +137,7 @@ async fn record(
     let clients = Arc::new(Clients::new(
         plan,
         subject,
-        target(plan),
+        target(&plan.topology, plan.needs_names()),
         load.clone(),
         Arc::clone(&sink) as Arc<dyn Sink>,
     ));
@@ -179,15 +175,24 @@ async fn record(
     })
 }
 
+/// Starts the servers and waits until they know each other; while the answer lives, clients of the library are simulated.
+pub(crate) async fn begin(network: &Arc<Network>, kind: TopologyKind) -> impl Sized + use<> {
+    network.with(State::begin);
+    if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&kind) {
+        tokio::time::sleep(SETTLES).await;
+    }
+    machine::enter(Arc::new(Machine(Arc::clone(network))))
+}
+
 /// How far apart the machines of a run are: in one room, in one town, or far apart.
 fn latency(random: &mut ChaCha8Rng) -> (Duration, Duration) {
     let (low, high) = [(100, 900), (500, 3_000), (2_000, 25_000)][random.random_range(0..3)];
     (Duration::from_micros(low), Duration::from_micros(high))
 }
 
-fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
-    let config = |name| plan.topology.config.get(name).map_or("", String::as_str);
-    let kept = plan.topology.persistence;
+pub(crate) fn hosts(topology: &Topology, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
+    let config = |name| topology.config.get(name).map_or("", String::as_str);
+    let kept = topology.persistence;
     let persistence = match (kept, config("appendonly"), config("appendfsync")) {
         (Some(AofAlways), ..) | (_, "yes", "always") => Persistence::Always,
         (_, "yes", "no") => Persistence::Never,
@@ -198,16 +203,18 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
     let usual = Settings::default();
     let replication_timeout = seconds("repl-timeout").unwrap_or(usual.replication_timeout);
     let replica_ping = seconds("repl-ping-replica-period").unwrap_or(usual.replica_ping);
-    let master = plan
-        .topology
+    let down_after_ms = (topology.sentinel_config.get("down-after-milliseconds"))
+        .and_then(|ms| ms.parse().ok())
+        .unwrap_or(1_000);
+    let master = topology
         .names(Role::Master)
         .first()
         .map(|name| address(name));
-    let is_cluster = plan.topology.kind == TopologyKind::Cluster;
-    let membership = is_cluster.then(|| membership(&plan.topology));
+    let is_cluster = topology.kind == TopologyKind::Cluster;
+    let membership = is_cluster.then(|| membership(topology));
     let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
     let all = roles.flat_map(|role| {
-        let names = plan.topology.names(role).into_iter();
+        let names = topology.names(role).into_iter();
         names.map(move |name| (role, name))
     });
     let hosts = all.map(|(role, name)| {
@@ -223,8 +230,8 @@ fn hosts(plan: &Plan, random: &mut ChaCha8Rng) -> BTreeMap<String, Host> {
             watch: watch.map(|master| Watch {
                 name: MASTER_NAME.to_owned(),
                 master,
-                quorum: plan.topology.sentinels as usize / 2 + 1,
-                down_after: Duration::from_millis(1_000),
+                quorum: topology.sentinels as usize / 2 + 1,
+                down_after: Duration::from_millis(down_after_ms),
                 failover_timeout: Duration::from_secs(5),
             }),
             address: address.clone(),
@@ -267,16 +274,16 @@ pub(crate) fn by_name(name: &str) -> String {
     address(&named(name)).to_string()
 }
 
-fn target(plan: &Plan) -> String {
-    let known = |name: &String| match plan.needs_names() {
+pub(crate) fn target(topology: &Topology, needs_names: bool) -> String {
+    let known = |name: &String| match needs_names {
         true => by_name(name),
         false => address(name).to_string(),
     };
     let all = |role| {
-        let all: Vec<_> = plan.topology.names(role).iter().map(known).collect();
+        let all: Vec<_> = topology.names(role).iter().map(known).collect();
         all.join(",")
     };
-    match plan.topology.kind {
+    match topology.kind {
         TopologyKind::Masters => format!("redlock://{}", all(Role::Master)),
         TopologyKind::Cluster => format!("redis-cluster://{}", all(Role::Master)),
         TopologyKind::Sentinel => format!("redis-sentinel://{}/{MASTER_NAME}", all(Role::Sentinel)),

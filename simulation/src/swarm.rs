@@ -163,15 +163,28 @@ fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn run_each(
+/// Does `work` for each seed in a process of its own, so many at a time; `told` hears what each said, or how it ended. As of [`run`], the
+/// process that calls this has not used tokio.
+pub fn run_apart(
+    seeds: Range<u64>,
+    jobs: usize,
+    work: impl Fn(u64) -> Vec<u8> + Send,
+    mut told: impl FnMut(u64, Result<Vec<u8>, String>) + Send,
+) -> io::Result<()> {
+    let told = |copy: ForkedCopy| {
+        told(copy.number, copy.finish().said);
+        Ok(())
+    };
+    prepared(|| run_copies(seeds, jobs, LIMIT, work, told))
+}
+
+fn run_copies(
     mut seeds: Range<u64>,
     jobs: usize,
     limit: Limit,
     work: impl Fn(u64) -> Vec<u8>,
-    mut told: impl FnMut(&SeedReport),
-) -> io::Result<Report> {
-    let began = own_processor();
-    let mut report = Report::default();
+    mut told: impl FnMut(ForkedCopy) -> io::Result<()>,
+) -> io::Result<()> {
     let mut at_work = Vec::new();
     loop {
         while at_work.len() < jobs.max(1)
@@ -180,16 +193,32 @@ fn run_each(
             at_work.push(ForkedCopy::start(seed, limit, || work(seed))?);
         }
         if at_work.is_empty() {
-            report.convicted.sort_by_key(|one| one.seed);
-            report.unknown.sort_by_key(|one| one.seed);
-            report.processor += own_processor().saturating_sub(began);
-            return Ok(report);
+            return Ok(());
         }
         let place = ForkedCopy::first(&mut at_work)?;
-        let one = finish(at_work.swap_remove(place))?;
+        told(at_work.swap_remove(place))?;
+    }
+}
+
+fn run_each(
+    seeds: Range<u64>,
+    jobs: usize,
+    limit: Limit,
+    work: impl Fn(u64) -> Vec<u8>,
+    mut told: impl FnMut(&SeedReport),
+) -> io::Result<Report> {
+    let began = own_processor();
+    let mut report = Report::default();
+    run_copies(seeds, jobs, limit, work, |copy| {
+        let one = finish(copy)?;
         told(&one);
         report.take(one);
-    }
+        Ok(())
+    })?;
+    report.convicted.sort_by_key(|one| one.seed);
+    report.unknown.sort_by_key(|one| one.seed);
+    report.processor += own_processor().saturating_sub(began);
+    Ok(report)
 }
 
 /// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says of it.
@@ -217,7 +246,7 @@ fn finish(run: ForkedCopy) -> io::Result<SeedReport> {
     Ok(SeedReport { processor, ..one })
 }
 
-fn run_apart(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
+fn run_plan(plan: &Plan, in_full: bool) -> io::Result<SeedReport> {
     let mut run = ForkedCopy::start(plan.seed, LIMIT, || one(plan, in_full))?;
     ForkedCopy::first(std::slice::from_mut(&mut run))?;
     finish(run)
@@ -238,11 +267,11 @@ pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedRe
     let mut shrinker = Shrinker::new(plan, tries);
     prepared(|| {
         while let Some(reduction) = shrinker.next() {
-            let one = run_apart(&reduction.plan, false)?;
+            let one = run_plan(&reduction.plan, false)?;
             shrinker.tell(one.convicted.iter().any(|convicted| convicted == class));
         }
         let smallest = shrinker.smallest().clone();
-        let one = run_apart(&smallest, true)?;
+        let one = run_plan(&smallest, true)?;
         Ok((smallest, one))
     })
 }
