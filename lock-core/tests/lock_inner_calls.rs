@@ -313,6 +313,16 @@ impl Bench {
                 guard.release().await.expect_err("taken away");
                 calls
             }
+            "leave_write.lua" => {
+                let own = include_str!("../scripts/leave_write.lua");
+                let text = format!("{}{own}", include_str!("../scripts/speak.lua"));
+                let waiting = "locklab_writers_latch:{n}";
+                self.server.ok(&["ZADD", waiting, "1", "ours"]);
+                self.set_back();
+                self.server
+                    .ok(&["EVAL", &text, "1", waiting, "ours", "PUBLISH", "c"]);
+                self.calls()
+            }
             other => panic!("{other} is in the table, and nobody knows how to bring about: {when}"),
         }
     }

@@ -397,6 +397,7 @@ async fn a_writer_that_gives_up_keeps_no_reader_back() {
     let server = Server::start(&[]);
     let peer = lock(&server, unpolled().writer_preference(false)).await;
     let ours = lock(&server, unpolled()).await;
+    let stands_back = lock(&server, unpolled()).await.read().clone();
     let reading = peer.read().acquire_with(once()).await.expect("free");
     let soon = once().wait(Wait::AtMost(100 * MS));
     for is_dropped in [false, true] {
@@ -406,12 +407,16 @@ async fn a_writer_that_gives_up_keeps_no_reader_back() {
         let waiting = ["ZCARD", "locklab_writers_latch:{n}"];
         server.wait_for(&waiting, |writers| writers == "1");
         refused(ours.read().acquire_with(once())).await;
+        let reader = stands_back.clone();
+        let reader = tokio::spawn(async move { reader.acquire_with(minute()).await });
+        listening(&server, 2);
         match is_dropped {
             true => writing.abort(),
             false => refused(async { writing.await.expect("no panic") }).await,
         }
         // Its time would be over long after this test.
-        server.wait_for(&waiting, |writers| writers == "0");
+        let entered = reader.await.expect("no panic").expect("told that it may");
+        entered.release().await.expect("held");
         let shared = ours.read().acquire_with(once()).await.expect("shared");
         shared.release().await.expect("held");
     }

@@ -17,6 +17,7 @@ static RELEASE_READ: Counting = counting!("release_read", "speak", "rw");
 static RELEASE_WRITE: Counting = counting!("release_write", "speak", "rw");
 static EXTEND: Counting = counting!("extend_rw", "rw");
 static LOOK: Script = script!("look_rw", "rw");
+static LEAVE: Script = script!("leave_write", "speak");
 static FORCE_RELEASE: Script = script!("force_release_rw", "speak", "rw");
 
 #[derive(Debug)]
@@ -90,9 +91,11 @@ impl Form for AccessMode {
 
     fn leave(&self, ask: &Ask<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
-        let request =
-            Request::new(RequestCommand::Command("ZREM")).key(writers(ask.names).as_bytes());
-        Some(request.arg(ask.owner.as_bytes()))
+        let request = Request::new(RequestCommand::Script(&LEAVE));
+        let request = request.key(writers(ask.names).as_bytes());
+        let request = request.arg(ask.owner.as_bytes());
+        let request = request.arg(ask.publish.as_bytes());
+        Some(request.arg(ask.names.channel.as_bytes()))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
