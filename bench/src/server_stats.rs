@@ -22,6 +22,8 @@ pub struct ServerCounts {
     pub bytes: Option<u64>,
     /// Memory in use now.
     pub memory_bytes: Option<u64>,
+    /// Connections of clients now.
+    pub connections: Option<u64>,
 }
 
 /// Connections to every data node: masters and replicas, as they were found when it was made.
@@ -67,7 +69,7 @@ impl ServerWatch {
         };
         let mut answered = 0;
         for node in &self.nodes {
-            let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory"]);
+            let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory", "clients"]);
             let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
             // The server counts an answer after it was made up: what it tells the next time contains this one.
@@ -76,10 +78,16 @@ impl ServerWatch {
             sum.cpu_us += one.cpu_us;
             add(&mut sum.bytes, one.bytes);
             add(&mut sum.memory_bytes, one.memory_bytes);
+            add(&mut sum.connections, one.connections);
         }
         let before = self.answered.fetch_add(answered, Relaxed);
         sum.bytes = sum.bytes.map(|bytes| bytes.saturating_sub(before));
         Some(sum)
+    }
+
+    /// How many data nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The median of some PINGs to the first node.
@@ -129,6 +137,8 @@ fn read(info: &str) -> Option<ServerCounts> {
             *counts.bytes.get_or_insert(0) += bytes.trim().parse::<u64>().ok()?;
         } else if let Some(bytes) = line.strip_prefix("used_memory:") {
             counts.memory_bytes = Some(bytes.trim().parse().ok()?);
+        } else if let Some(clients) = line.strip_prefix("connected_clients:") {
+            counts.connections = Some(clients.trim().parse().ok()?);
         }
     }
     seen_cpu.then_some(counts)

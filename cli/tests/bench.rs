@@ -194,6 +194,38 @@ fn a_sweep_is_a_curve_by_level() {
     assert_eq!(levels, [1.0, 2.0, 5.0]);
 }
 
+#[test]
+fn a_sweep_over_shards_says_what_a_client_costs() {
+    let dir = tempfile::tempdir().unwrap();
+    let sweep =
+        "bench --json --sweep shards --shards 2 --subject lock-core:plain --rounds 1 --warmup 50ms";
+    let output = run(dir.path(), &sweep.split(' ').collect::<Vec<_>>());
+    assert!([0, 2].contains(&code(&output)), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let sweep = &json["sweeps"][0];
+    assert_eq!(
+        (&sweep["over"], &sweep["topology"]),
+        (&"shards".into(), &"cluster".into())
+    );
+    for shards in [1, 2] {
+        let point = &sweep["points"][shards - 1];
+        assert_eq!(point["level"], shards as f64, "{point}");
+        let cost = &point["client_cost"];
+        assert!(cost["first_lock_ns"].as_u64().unwrap() > 0, "{point}");
+        assert_eq!(cost["connections"], shards as f64, "{point}");
+    }
+    let output = run(
+        dir.path(),
+        &["bench", "--sweep", "shards", "--topology", "masters"],
+    );
+    assert_eq!(code(&output), 64);
+    assert!(
+        stderr(&output).contains("a cluster for each level"),
+        "{}",
+        stderr(&output)
+    );
+}
+
 /// A lock that is held for 20 ms is granted less than 50 times a second, and one that polls for it keeps up with 20.
 #[test]
 fn the_knee_of_a_slow_lock_is_found() {

@@ -330,6 +330,12 @@ figures! { OF_SWEEPS of SweepPoint;
     SWEEP_HANDOFF: "handoff_p50_ns" "", "hand-off p50" Time LESS, "Median hand-off", |point| point.handoff_p50_ns;
     SWEEP_COMMANDS: "commands_per_cycle" "", "commands" Number LESS, COMMANDS.about, |point| point.commands_per_cycle;
     SWEEP_SERVER_CPU: "server_cpu_us_per_cycle" "", "server µs" Cpu LESS, "Server CPU per cycle", |point| point.server_cpu_us_per_cycle;
+    SWEEP_FIRST_LOCK: "first_lock_ns" "", "first lock" Time LESS, "From the call that connects a client until it has its first lock", |point| point.client_cost?.first_lock_ns;
+    SWEEP_FIRST_CONNECTIONS: "first_connections" "", "connections" Number LESS, "Connections of a client that has its first lock",
+        |point| point.client_cost?.first_connections;
+    SWEEP_CONNECTIONS: "connections" "", "in use everywhere" Number LESS, "Connections of a client that has had locks on every server",
+        |point| point.client_cost?.connections;
+    SWEEP_MEMORY: "client_kib" "", "KiB" Number LESS, "Memory of such a client", |point| point.client_cost?.memory_bytes? / 1024.0;
 }
 
 pub(crate) static BENCH: [Figure<BenchRow>; 7] = [

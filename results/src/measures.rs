@@ -300,6 +300,9 @@ pub struct Measures {
     pub client_bytes_per_waiter: Option<f64>,
     /// Waits, with those that gave up.
     pub wait_tail: Option<WaitTail>,
+    /// What a client costs, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cost: Option<ClientCost>,
     /// How sure the figures are.
     pub certainty: Certainty,
     /// A self-check.
@@ -310,10 +313,23 @@ pub struct Measures {
     pub raw: RawSeries,
 }
 
+/// What a client costs: the median of several, which were connected one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct ClientCost {
+    /// From the call that connects it until it has its first lock.
+    pub first_lock_ns: u64,
+    /// Its connections then.
+    pub first_connections: Option<f64>,
+    /// Its connections once it has had locks on every server.
+    pub connections: Option<f64>,
+    /// Memory of its process then; of clients in this process by how much that grew for each, where it did not fit into what was free.
+    pub memory_bytes: Option<f64>,
+}
+
 /// One level of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct SweepPoint {
-    /// What was raised: tasks, waiters, locks, replicas, masters, or cycles offered per second.
+    /// What was raised: tasks, shards, or cycles offered per second.
     pub level: f64,
     /// Cycles per second.
     pub cycles_per_s: crate::run::Estimate,
@@ -325,6 +341,9 @@ pub struct SweepPoint {
     pub commands_per_cycle: Option<f64>,
     /// Server CPU per cycle, microseconds.
     pub server_cpu_us_per_cycle: Option<f64>,
+    /// Over shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cost: Option<ClientCost>,
     /// Whether its row may be quoted. Of a search for the knee: whether the rate was kept.
     pub valid: bool,
 }

@@ -30,7 +30,7 @@ impl FailingServers for InSimulatedTime {
         Ok(self.0.connect("lock-core:plain", to).await?.client.into())
     }
 
-    async fn be_late(&self, lag: Duration) -> Result<(), Failure> {
+    async fn be_late(&self, lag: Duration, _barred: Option<&str>) -> Result<(), Failure> {
         self.0.be_late("n1", "n2", lag);
         Ok(())
     }

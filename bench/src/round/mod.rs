@@ -5,7 +5,7 @@ mod generator;
 mod joined;
 mod judge;
 pub(crate) mod ledger;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod record;
 mod renewals;
 mod sampler;

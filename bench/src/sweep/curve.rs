@@ -25,18 +25,16 @@ const CYCLES: f64 = 120.0;
 /// The rows of a plan that was measured, and what ends the sweep with them.
 type Measured<E> = (Vec<BenchRow>, Option<E>);
 
-/// One curve per subject over rising numbers of tasks, up to `most`. What ended it early is given; the curves so far are in `sweeps`.
-pub async fn over_tasks<E>(
-    base: &BenchPlan,
+/// One curve per subject over rising levels, up to `most`. What ended it early is given; the curves so far are in `sweeps`.
+pub async fn over_levels<E>(
+    what: &str,
     most: u32,
     sweeps: &mut Vec<Sweep>,
-    mut measure: impl AsyncFnMut(&BenchPlan) -> Measured<E>,
+    mut measure: impl AsyncFnMut(u32) -> Measured<E>,
 ) -> Option<E> {
     let (mut ended, mut done) = (None, Vec::new());
     for level in levels(most) {
-        let mut plan = base.clone();
-        plan.tasks = vec![level];
-        let (rows, end) = measure(&plan).await;
+        let (rows, end) = measure(level).await;
         done.extend(rows.into_iter().map(|row| (f64::from(level), row)));
         ended = end;
         if ended.is_some() {
@@ -48,7 +46,7 @@ pub async fn over_tasks<E>(
     subjects.dedup();
     for subject in subjects {
         let rows = done.iter().filter(|(_, row)| row.subject == subject);
-        sweeps.push(curve("tasks", rows));
+        sweeps.push(curve(what, rows));
     }
     ended
 }
@@ -150,6 +148,7 @@ fn point(level: f64, row: &BenchRow) -> SweepPoint {
         handoff_p50_ns: row.handoff_ns.and_then(|handoff| handoff.p50),
         commands_per_cycle: row.commands_per_cycle,
         server_cpu_us_per_cycle: row.server_cpu_us_per_cycle,
+        client_cost: row.measures.client_cost,
         valid: row.valid,
     }
 }

@@ -3,8 +3,10 @@
 //! | file | what it is for |
 //! |---|---|
 //! | [`curve`] | the rows of each subject, level by level |
+//! | [`client_cost`] | what a client costs: time, connections, memory |
 //! | `knee` | which rate to offer next, and where the curve bends |
 
+pub mod client_cost;
 pub mod curve;
 mod knee;
 

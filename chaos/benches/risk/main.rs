@@ -53,16 +53,16 @@ impl FailingServers for RealServers {
         Ok(connected.client.into())
     }
 
-    async fn be_late(&self, latency: Duration) -> Result<(), Failure> {
-        let jitter = Duration::ZERO;
-        self.harm(&["n2".to_owned()], &LinkFault::Delay { latency, jitter })
-    }
-
-    async fn crash(&self, barred: Option<&str>) -> Result<(), Failure> {
+    async fn be_late(&self, latency: Duration, barred: Option<&str>) -> Result<(), Failure> {
         if let Some(barred) = barred {
             let bar = ["CONFIG", "SET", "replica-priority", "0"];
             self.servers.command(barred, &bar).await?;
         }
+        let jitter = Duration::ZERO;
+        self.harm(&["n2".to_owned()], &LinkFault::Delay { latency, jitter })
+    }
+
+    async fn crash(&self, _barred: Option<&str>) -> Result<(), Failure> {
         self.harm(&self.topology.names(Role::Replica), &LinkFault::Cut)?;
         Ok(self.servers.kill("n1").await?)
     }

@@ -264,9 +264,9 @@ pub(crate) trait FailingServers {
 
     /// A client of the library.
     async fn connect(&self, to: &ConnectTo) -> Result<Arc<dyn LockClient>, Failure>;
-    /// What `n2` hears of its master is late by so much from now on.
-    async fn be_late(&self, lag: Duration) -> Result<(), Failure>;
-    /// Ends the master and what it still says to its replicas, of which `barred` is not to be promoted.
+    /// What `n2` hears of its master is late by so much from now on; `barred` is not to be promoted.
+    async fn be_late(&self, lag: Duration, barred: Option<&str>) -> Result<(), Failure>;
+    /// Ends the master and what it still says to its replicas.
     async fn crash(&self, barred: Option<&str>) -> Result<(), Failure>;
     /// Starts the master again.
     async fn start_again(&self) -> Result<(), Failure>;
@@ -286,8 +286,12 @@ pub(crate) async fn fail_over<S: FailingServers>(
         _ => (1.0, Duration::ZERO),
     };
     let lag_s = share * setting.lag_s * rng.random_range(0.5..1.5);
+    // The late one is promoted in every other failover.
+    let barred =
+        (of == Configuration::WaitOne).then_some(if seed.is_multiple_of(2) { "n3" } else { "n2" });
     if of != Configuration::Single {
-        servers.be_late(Duration::from_secs_f64(lag_s)).await?;
+        let lag = Duration::from_secs_f64(lag_s);
+        servers.be_late(lag, barred).await?;
     }
     let client = |name, durability| ConnectTo::new("", name, seed, durability);
     let callers = Arc::new(Callers {
@@ -306,9 +310,6 @@ pub(crate) async fn fail_over<S: FailingServers>(
     }
     let settled = Duration::from_secs_f64(3.0 * setting.hold_s.min(setting.lease_s));
     sleep(settled + COUNTED).await;
-    // The late one is promoted in every other failover.
-    let barred =
-        (of == Configuration::WaitOne).then_some(if seed.is_multiple_of(2) { "n3" } else { "n2" });
     servers.crash(barred).await?;
     callers.is_dead.store(true, Ordering::Relaxed);
     let killed_ns = callers.now_ns();
@@ -316,11 +317,15 @@ pub(crate) async fn fail_over<S: FailingServers>(
         sleep(Duration::from_secs_f64(setting.down_after_s)).await;
         servers.start_again().await?;
     }
-    let first_ns = callers.first_grant_ns().await?;
+    let probed_ns = callers.first_grant_ns().await?;
     let counted = (4.0 * setting.hold_s).min(setting.lease_s);
     sleep(Duration::from_secs_f64(counted)).await;
     over.send(true)?;
     let holds = callers.holds.lock().expect("no panic").clone();
+    let later = holds.iter().map(|hold| hold.from_ns);
+    let first_ns = later
+        .filter(|from_ns| *from_ns > killed_ns)
+        .fold(probed_ns, u64::min);
     // The last answer of the master tells better when it died than the call that killed it.
     let answered = (holds.iter().map(|hold| hold.from_ns)).filter(|from_ns| *from_ns <= killed_ns);
     let answered_ns = answered.max().ok_or("nothing was granted")?;

@@ -42,6 +42,7 @@ Examples:
   locklab bench --rate 5000/s                   open loop: timed from when a cycle is due
   locklab bench --precision 5%                  as many rounds as bring each interval to ±5 %
   locklab bench --sweep tasks                   the curve from one task to 256
+  locklab bench --sweep shards                  what a client costs on 1 to 100 shards
   locklab bench --topology single,etcd-3,postgres --fsync    locks of several systems, in turns
   locklab bench --subject 'exec:python3 driver.py,lock-core:plain'      your lock beside ours
   locklab bench --target redis://staging:6379 --yes-this-is-mine
@@ -130,6 +131,9 @@ pub(crate) struct Options {
     /// Raise the load level by level, and show the curve
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
     pub(super) sweep: Option<Over>,
+    /// With --sweep shards: the most
+    #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = clap::value_parser!(u32).range(1..=100), default_value_t = 100, requires = "sweep", value_name = "N")]
+    pub(super) shards: u32,
     #[command(flatten)]
     shown: ResultArgs,
 }
@@ -392,7 +396,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
         }
     }
     if let Some(over) = options.sweep {
-        bench_sweep::check(over, &workloads)?;
+        bench_sweep::check(over, options, &workloads)?;
     }
     if options.subject.is_empty() {
         let mut others = workloads.iter().skip(1);

@@ -132,11 +132,11 @@ pub(super) async fn drive(
             }
             "MOVED" | "ASK" => {
                 let asking = code == "ASK";
-                if !asking {
-                    router.suspect();
-                }
                 let (load, text) = (false, before.text);
                 let to = router.redirected(&node, &message);
+                if !asking {
+                    router.moved(to.as_ref());
+                }
                 next = to.map(|to| (to, RequestPrefix { asking, load, text }));
                 if next.is_none() || attempt > 4 {
                     Box::pin(rest(&mut pause, deadline)).await;

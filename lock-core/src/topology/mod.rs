@@ -152,6 +152,10 @@ pub(crate) trait Topology: Send + Sync {
     fn owner(&self, request: &Request) -> Option<Arc<Node>>;
     /// Starts looking in the background: an answer was lost, the next request should not find the same.
     fn suspect(&self) {}
+    /// The same after a redirection, which may have named a node that knows better.
+    fn moved(&self, _to: Option<&Arc<Node>>) {
+        self.suspect();
+    }
     /// The node that a redirection of `from` names (`MOVED 3999 127.0.0.1:6381`).
     fn redirected(&self, _from: &Node, _message: &str) -> Option<Arc<Node>> {
         None

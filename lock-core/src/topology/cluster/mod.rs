@@ -132,6 +132,10 @@ impl Topology for Cluster {
         // The flight runs by itself; nobody here needs its result.
         drop(self.state.refresh());
     }
+    fn moved(&self, to: Option<&Arc<Node>>) {
+        *self.state.told.lock() = to.cloned();
+        self.suspect();
+    }
     fn redirected(&self, from: &Node, message: &str) -> Option<Arc<Node>> {
         // `MOVED 3999 127.0.0.1:6381`, IPv6 without brackets, the host empty if it is the one that was asked.
         let (host, port) = message.split_whitespace().nth(2)?.rsplit_once(':')?;
@@ -177,6 +181,8 @@ struct State {
     nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
     map: RwLock<Arc<Map>>,
     refresh: Refresh,
+    /// Whom a redirection named since the last look at the map.
+    told: Mutex<Option<Arc<Node>>>,
     /// Why the last look at the map found none.
     why_none: Mutex<Option<NodeError>>,
     turns: AtomicUsize,
@@ -207,6 +213,7 @@ impl State {
             nodes: Mutex::default(),
             map: RwLock::new(Arc::new(empty)),
             refresh: Refresh::new(HOLD_OFF),
+            told: Mutex::default(),
             why_none: Mutex::default(),
             turns: AtomicUsize::new(0),
             version: watch::Sender::new(0),
@@ -250,6 +257,9 @@ impl State {
         if self.closed.get() {
             return;
         }
+        if let Some(view) = self.told_view().await {
+            return self.adopt(view, false);
+        }
         let asked = self.witnesses();
         let answers = asked.iter().map(|node| self.ask(node)).collect();
         let mut views: Vec<View> = Vec::new();
@@ -276,6 +286,14 @@ impl State {
             }
             None => *self.why_none.lock() = why_none,
         }
+    }
+
+    /// What the node says that a redirection named: it took the slot over, and so knows the newest configuration. Others are asked where it
+    /// does not answer at once, or knows an older one than this client.
+    async fn told_view(&self) -> Option<View> {
+        let told = self.told.lock().take()?;
+        let view = timeout(GRACE, self.ask(&told)).await.ok()?.ok()?;
+        (view.rank() >= self.map.read().rank).then_some(view)
     }
 
     fn witnesses(&self) -> Vec<Arc<Node>> {

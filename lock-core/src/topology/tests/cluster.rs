@@ -90,3 +90,40 @@ async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
         eventually(&route, &incr("a")).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_redirection_one_node_is_asked_for_all_that_were_redirected() {
+    let cluster = Cluster::start(3, false);
+    let route = route(&cluster.url()).await;
+    let (slot, to) = (slot(b"a"), &cluster.nodes[0]);
+    cluster.begin_migration(slot, usize::from(slot) * 3 / 16_384, 0);
+    cluster.finish_migration(slot, 0);
+    let questions = || -> u64 {
+        let calls = cluster.nodes.iter().filter_map(|node| {
+            let info = node.ok(&["INFO", "commandstats"]);
+            let (_, calls) = info.split_once("cmdstat_cluster|slots:calls=")?;
+            calls.split(',').next()?.parse::<u64>().ok()
+        });
+        calls.sum()
+    };
+    let before = questions();
+    let request = incr("a");
+    let redirected = (0..50).map(|_| route.send(&request, within(5_000)));
+    for answer in futures_util::future::join_all(redirected).await {
+        answer.unwrap();
+    }
+    let (until, label) = (
+        Instant::now() + support::PATIENCE,
+        format!("127.0.0.1:{}", to.port),
+    );
+    while route
+        .owner(&request)
+        .is_none_or(|node| *node.label != *label)
+    {
+        assert!(Instant::now() < until, "the old map is still in use");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // One that was redirected late may have begun a second look.
+    let asked = questions() - before;
+    assert!((1..=2).contains(&asked), "{asked} questions");
+}
