@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use results::run::{FailoverRisk, Run, ScenarioResult};
 
 /// A year in seconds.
-const YEAR_S: f64 = 365.25 * 86_400.0;
+pub const YEAR_S: f64 = 365.25 * 86_400.0;
 
 /// How long Redis leaves what `appendfsync everysec` has not written to the disk.
 const EVERYSEC_S: f64 = 1.0;

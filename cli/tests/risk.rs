@@ -49,6 +49,64 @@ fn each_configuration_has_its_figures_and_a_range_gives_an_interval() {
     );
 }
 
+/// What others read, field by field.
+#[test]
+fn the_answer_in_json_has_the_shape_that_the_book_says() {
+    let (_, json, _) = said(&[&["--json", "--failovers", "2/year..8/year"], &SERVICE[..]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        keys(&json),
+        ["configurations", "inputs", "measured", "schema"]
+    );
+    for input in [
+        "failovers_per_year",
+        "outage_s",
+        "lag_s",
+        "grants_per_s",
+        "hold_s",
+        "lease_s",
+    ] {
+        assert_eq!(keys(&json["inputs"][input]), ["high", "low"], "{input}");
+    }
+    assert_eq!(json["inputs"]["failovers_per_year"]["high"], 8.0);
+    let configurations = json["configurations"].as_array().unwrap();
+    for one in configurations {
+        let fields = [
+            "commands_per_grant",
+            "double_grants_per_year",
+            "grant_p50_ms",
+            "matters_most",
+            "name",
+        ];
+        assert_eq!(
+            keys(one),
+            [&fields[..], &["unavailable_minutes_per_year"]].concat()
+        );
+        for figure in ["double_grants_per_year", "unavailable_minutes_per_year"] {
+            let [low, estimate, high] =
+                ["low", "estimate", "high"].map(|of| one[figure][of].as_f64().unwrap());
+            assert!(low <= estimate && estimate <= high, "{one}");
+        }
+        assert!(
+            one["commands_per_grant"].is_number() && one["grant_p50_ms"].is_number(),
+            "{one}"
+        );
+    }
+    let names: Vec<&str> = configurations
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    let page = include_str!("../../docs/src/risk.md");
+    assert!(
+        names.len() == 9
+            && names
+                .iter()
+                .all(|name| page.contains(&format!("| {name} |"))),
+        "{names:?}"
+    );
+}
+
 #[test]
 fn what_is_missing_contradictory_or_out_of_range_is_one_message() {
     let (ended, _, why) = said(&["--lag", "20ms"]);
@@ -75,13 +133,22 @@ fn what_is_missing_contradictory_or_out_of_range_is_one_message() {
     assert_eq!(ended, 64);
     assert!(why.contains("--renewed"), "{why}");
     assert_eq!(said(&[&short[..], &["--renewed"]].concat()).0, 0);
-    for wrong in [
-        ["--failovers", "4"],
-        ["--machine-share", "110%"],
-        ["--lag", "5s..1s"],
+    for (wrong, usual) in [
+        ("--failovers 4", "4/year"),
+        ("--failovers 4/year --machine-share 110%", "100%"),
+        ("--failovers 4/year --lag 5s..1s", "20ms"),
+        ("--failovers 4/year --hold 0s", "5s"),
+        ("--failovers 4/year --grants 0/s", "50/s"),
+        ("--failovers 100000/year --outage 2h", "4/year of 2.2s"),
     ] {
-        let (ended, _, why) = said(&[&SERVICE[..], &wrong[..]].concat());
+        // A flag that is wrong stands in the place of the good one.
+        let wrong: Vec<&str> = wrong.split(' ').collect();
+        let good = SERVICE.chunks(2).filter(|pair| !wrong.contains(&pair[0]));
+        let (ended, _, why) =
+            said(&[&wrong[..], &good.flatten().copied().collect::<Vec<_>>()].concat());
         assert_eq!(ended, 64, "{wrong:?}: {why}");
+        assert_eq!(why.matches("(usual: ").count(), 1, "{wrong:?}: {why}");
+        assert!(why.contains(usual), "{wrong:?}: {why}");
     }
 }
 

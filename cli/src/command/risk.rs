@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chaos::risk::{
-    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, assess,
-    failover_outages,
+    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S,
+    assess, failover_outages,
 };
 use chaos::watch::{LiveWatch, ReplicaLag, WatchOptions, measure_replica_lag, watch_live};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -93,8 +93,9 @@ impl Args for RateArgs {
             let default = field.default.map(|text| format!(" [default: {text}]"));
             let help = format!("{}{}", field.about, default.unwrap_or_default());
             let arg = Arg::new(field.name).long(field.name).help(help);
-            arg.value_name(value)
-                .value_parser(|text: &str| span(text, field.unit))
+            arg.value_name(value).value_parser(|text: &str| {
+                span(text, field.unit).map_err(|why| format!("{why} (usual: {})", field.usual))
+            })
         }))
     }
 
@@ -209,19 +210,28 @@ fn rates(options: &Options, measured: &Measured) -> anyhow::Result<(ServiceRates
     for (field, span) in RATE_FIELDS.iter().zip(spans(options, measured, &[])?) {
         (*(field.field)(&mut low), *(field.field)(&mut high)) = span;
     }
-    for (flag, from) in [
-        ("hold", low.hold_s),
-        ("lease", low.lease_s),
-        ("grants", low.grants_per_s),
-        ("free-for", low.free_s),
-    ] {
-        if from <= 0.0 {
-            return Err(exit::usage(format!("--{flag} must be more than 0")));
+    let positive = ["hold", "lease", "grants", "free-for"];
+    for field in RATE_FIELDS
+        .iter()
+        .filter(|field| positive.contains(&field.name))
+    {
+        if *(field.field)(&mut low) <= 0.0 {
+            let (name, usual) = (field.name, field.usual);
+            return Err(exit::usage(format!(
+                "--{name} must be more than 0 (usual: {usual})"
+            )));
         }
+    }
+    if high.failovers_per_year * high.outage_s > YEAR_S {
+        return Err(exit::usage(format!(
+            "{} outages of {} are longer than a year (usual: 4/year of 2.2s)",
+            number(high.failovers_per_year),
+            time(high.outage_s)
+        )));
     }
     if low.lease_s < high.hold_s && !renewed {
         return Err(exit::usage(format!(
-            "a lease of {} is shorter than a hold of {}, which then outlives it by itself: say a longer --lease, or --renewed",
+            "a lease of {} is shorter than a hold of {}, which then outlives it by itself: say a longer --lease, or --renewed (usual: a hold of 5s, a lease of 30s)",
             time(low.lease_s),
             time(high.hold_s)
         )));
