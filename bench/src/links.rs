@@ -304,7 +304,7 @@ impl Links {
             TopologyKind::Cluster => {
                 let ranges = self.slot_ranges().await?;
                 let mut nodes: Vec<String> = ranges.into_iter().flat_map(|(_, _, n)| n).collect();
-                nodes.sort();
+                nodes.sort_unstable();
                 nodes.dedup();
                 Ok(nodes)
             }
@@ -456,7 +456,7 @@ impl Links {
         let mut slots: Vec<(u16, u16, String)> = masters
             .filter_map(|(first, last, nodes)| Some((first, last, nodes.into_iter().next()?)))
             .collect();
-        slots.sort();
+        slots.sort_unstable();
         self.known.write().expect("no panic").slots = slots;
         Ok(())
     }

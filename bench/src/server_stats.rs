@@ -100,7 +100,7 @@ impl ServerWatch {
             links.ask::<String>(node, &cmd(&["PING"])).await.ok()?;
             times.push(sent.elapsed());
         }
-        times.sort();
+        times.sort_unstable();
         Some(times[PINGS / 2])
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn drawn(
                     };
                     // Of an even number the smallest majority is meant, and one is in neither.
                     part.truncate(names.len() / 2 + 1);
-                    part.sort();
+                    part.sort_unstable();
                     all.extend(part.into_iter().map(FaultParty::Node));
                 }
                 FaultParty::Any => {

@@ -231,7 +231,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
         .filter(|entry| entry.path().is_dir() && refuse_links(&entry.path()).is_ok())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
-    places.sort();
+    places.sort_unstable();
     places.insert(0, String::new());
     places.retain(|place| ended.iter().all(|scenario| scenario.dir != *place));
     places

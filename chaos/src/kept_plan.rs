@@ -187,7 +187,7 @@ fn plans_below(dir: &Path) -> Result<Vec<PathBuf>, RunError> {
         }
     }
     paths.retain(|path| path.is_file());
-    paths.sort();
+    paths.sort_unstable();
     Ok(paths)
 }
 

@@ -25,7 +25,7 @@ pub fn cut(groups: &[Vec<Party>]) -> Vec<Target> {
             }
         }
     }
-    links.sort();
+    links.sort_unstable();
     links.dedup();
     links
 }
@@ -40,7 +40,7 @@ pub fn between(from: &[Party], to: &[Party], both: bool) -> Vec<Target> {
             links.push(Target::Link(b.clone(), a.clone()));
         }
     }
-    links.sort();
+    links.sort_unstable();
     links.dedup();
     links
 }
@@ -73,7 +73,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        words.sort();
+        words.sort_unstable();
         words
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn resolve(
             partition::cut(&members)
         }
     };
-    targets.sort();
+    targets.sort_unstable();
     targets.dedup();
     if targets.is_empty() {
         return Err(failed!("`{on}` is nobody at this moment"));

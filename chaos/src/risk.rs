@@ -363,7 +363,7 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<Configu
     let draws: Vec<ServiceRates> = (0..DRAWS).map(|_| between(&mut || rng.random())).collect();
     let estimate = |figure: fn(&ServiceRates) -> f64| {
         let mut drawn: Vec<f64> = draws.iter().map(figure).collect();
-        drawn.sort_by(f64::total_cmp);
+        drawn.sort_unstable_by(f64::total_cmp);
         RiskEstimate {
             estimate: figure(&middle),
             low: drawn[DRAWS / 40],

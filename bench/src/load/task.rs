@@ -340,22 +340,27 @@ impl Task {
             return self.write_then_read(held, downgrade, until).await;
         }
         let seen = self.sink.begins_work(self, &held);
-        let nested = match held.asked.again {
-            true => {
-                let inner = CycleRequest {
-                    moves_to: None,
-                    ..held.asked.clone()
-                };
-                self.acquire(inner, None).await
-            }
-            false => None,
-        };
-        self.keep_until(&held, until).await;
-        if let Some(nested) = nested {
-            self.release(nested).await;
+        if held.asked.again {
+            self.keep_again(&held, until).await;
         }
+        self.keep_until(&held, until).await;
         self.end_work(&held, seen).await;
         self.release(held).await;
+    }
+
+    /// Enters again after a third of the time that is left and leaves after another: what an inner hold changes of the lease, of its renewal
+    /// or of its owner's count shows while the outer hold goes on.
+    async fn keep_again(&self, held: &TaskHold, until: Instant) {
+        let third = until.saturating_duration_since(Instant::now()) / 3;
+        self.keep_until(held, until - 2 * third).await;
+        let inner = CycleRequest {
+            moves_to: None,
+            ..held.asked.clone()
+        };
+        if let Some(inner) = self.acquire(inner, None).await {
+            self.keep_until(&inner, until - third).await;
+            self.release(inner).await;
+        }
     }
 
     /// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its time is up. Where the reading

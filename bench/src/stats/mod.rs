@@ -18,7 +18,7 @@ const EXCEEDANCES: f64 = 20.0;
 /// The middle of the values; the mean of the two middle ones where their number is even. 0 without values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     match sorted.len() {
         0 => 0.0,
         n if n % 2 == 1 => sorted[n / 2],
@@ -33,7 +33,7 @@ pub fn median(values: &[f64]) -> f64 {
 /// often: [`coverage`] says how often. `null` with one round.
 pub fn estimate(rounds: &[f64]) -> Estimate {
     let mut sorted = rounds.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     let n = sorted.len();
     let (low, high) = if n < 2 {
         (None, None)

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster_config::Deployment;
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::fault_world::unwritable;
 use super::{
@@ -103,15 +104,49 @@ impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     }
 }
 
-struct TargetFaults<F: OnEach> {
+/// A target that is harmed, whatever its fault keeps of it: one form for all, so that the program has the code below once.
+#[async_trait]
+trait HarmedTarget: Send + Sync {
+    fn evidence(&self) -> &dyn Evidence;
+
+    async fn undo(&mut self, at: TargetContext<'_>) -> Result<(), FaultError>;
+
+    fn undo_now(&self, at: TargetContext<'_>) -> Result<(), FaultError>;
+}
+
+struct TargetOf<F: OnEach>(F::Kept);
+
+#[async_trait]
+impl<F: OnEach> HarmedTarget for TargetOf<F> {
+    fn evidence(&self) -> &dyn Evidence {
+        &self.0
+    }
+
+    async fn undo(&mut self, at: TargetContext<'_>) -> Result<(), FaultError> {
+        F::undo(at, &mut self.0).await
+    }
+
+    fn undo_now(&self, at: TargetContext<'_>) -> Result<(), FaultError> {
+        F::undo_now(at, &self.0)
+    }
+}
+
+struct TargetFaults {
     world: Arc<FaultWorld>,
     injection: Injection,
     /// In the order of the injection's targets.
-    kept: Vec<Result<F::Kept, FaultError>>,
+    kept: Vec<Result<Box<dyn HarmedTarget>, FaultError>>,
 }
 
-impl<F: OnEach> TargetFaults<F> {
-    fn all(&self) -> impl Iterator<Item = (TargetContext<'_>, &Result<F::Kept, FaultError>)> {
+impl TargetFaults {
+    fn all(
+        &self,
+    ) -> impl Iterator<
+        Item = (
+            TargetContext<'_>,
+            &Result<Box<dyn HarmedTarget>, FaultError>,
+        ),
+    > {
         targets(&self.world, &self.injection).zip(&self.kept)
     }
 }
@@ -130,35 +165,50 @@ fn targets<'a>(
 #[async_trait]
 impl<F: OnEach> Fault for F {
     async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
-        let mut harmed = TargetFaults::<F> {
-            world: world.clone(),
-            injection: injection.clone(),
-            kept: Vec::new(),
-        };
-        let harms = targets(world, injection).map(F::harm);
-        if F::TOGETHER {
-            harmed.kept = join_all(harms).await;
-        } else {
-            for harm in harms {
-                harmed.kept.push(harm.await);
-            }
-        }
-        Ok(Box::new(harmed))
+        let harms = targets(world, injection).map(|at| {
+            let harm = async move {
+                let kept = F::harm(at).await?;
+                Ok(Box::new(TargetOf::<F>(kept)) as Box<dyn HarmedTarget>)
+            };
+            harm.boxed()
+        });
+        harm_all(world, injection, harms.collect(), F::TOGETHER).await
     }
 }
 
+async fn harm_all(
+    world: &Arc<FaultWorld>,
+    injection: &Injection,
+    harms: Vec<BoxFuture<'_, Result<Box<dyn HarmedTarget>, FaultError>>>,
+    together: bool,
+) -> Injected {
+    let mut harmed = TargetFaults {
+        world: world.clone(),
+        injection: injection.clone(),
+        kept: Vec::new(),
+    };
+    if together {
+        harmed.kept = join_all(harms).await;
+    } else {
+        for harm in harms {
+            harmed.kept.push(harm.await);
+        }
+    }
+    Ok(Box::new(harmed))
+}
+
 #[async_trait]
-impl<F: OnEach> FaultGuard for TargetFaults<F> {
+impl FaultGuard for TargetFaults {
     fn proof(&self) -> Proof {
         Proof::all(self.all().map(|(at, kept)| match kept {
-            Ok(kept) => kept.proof(at),
+            Ok(kept) => kept.evidence().proof(at),
             Err(error) => proof!(false, "{}: {error}", at.target),
         }))
     }
 
     fn awaits_evidence(&self) -> bool {
         let mut kept = self.kept.iter().flatten();
-        kept.any(Evidence::comes_late) && !self.proof().bit
+        kept.any(|kept| kept.evidence().comes_late()) && !self.proof().bit
     }
 
     async fn heal(mut self: Box<Self>) -> HealReport {
@@ -166,7 +216,7 @@ impl<F: OnEach> FaultGuard for TargetFaults<F> {
         let targets = targets(&harmed.world, &harmed.injection);
         let undone = targets
             .zip(&mut harmed.kept)
-            .map(async |(at, kept)| F::undo(at, kept.as_mut().ok()?).await.err());
+            .map(async |(at, kept)| kept.as_mut().ok()?.undo(at).await.err());
         let failed = join_all(undone).await.into_iter().flatten();
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         let healed = HealReport::with(self.proof(), &failed);
@@ -175,12 +225,12 @@ impl<F: OnEach> FaultGuard for TargetFaults<F> {
     }
 }
 
-impl<F: OnEach> Drop for TargetFaults<F> {
+impl Drop for TargetFaults {
     fn drop(&mut self) {
         for (at, kept) in self.all() {
             if let Ok(kept) = kept {
                 // Nobody is left to report an error to.
-                let _ = F::undo_now(at, kept);
+                let _ = kept.undo_now(at);
             }
         }
     }

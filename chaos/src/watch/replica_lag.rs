@@ -131,7 +131,7 @@ pub async fn measure_replica_lag(
         }
         sleep(EVERY).await;
     }
-    found.lags_s.sort_by(f64::total_cmp);
+    found.lags_s.sort_unstable_by(f64::total_cmp);
     found
 }
 

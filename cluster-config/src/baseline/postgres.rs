@@ -27,7 +27,7 @@ impl System for Postgres {
         let versions = entries(Path::new("/usr/lib/postgresql"));
         let mut folders: Vec<PathBuf> =
             versions.map(|version| version.path().join("bin")).collect();
-        folders.sort();
+        folders.sort_unstable();
         let mut found = program(
             server,
             "postgres",
