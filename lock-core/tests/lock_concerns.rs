@@ -105,6 +105,13 @@ async fn a_refused_question_is_unknown_and_no_error() {
 }
 
 #[tokio::test]
+async fn a_server_without_scripts_is_no_place_for_locks() {
+    let server = Server::start(&["--rename-command", "EVAL", ""]);
+    let client = client(&server.url(), Durability::None).await;
+    assert!(kinds(&client.concerns()).contains(&ConcernKind::Scripts));
+}
+
+#[tokio::test]
 async fn a_survey_names_every_master_also_the_silent() {
     let mut cluster = Cluster::start(2, false);
     let client = client(&cluster.url(), Durability::None).await;

@@ -45,6 +45,14 @@ fn tracked(server: &Server, keys: usize) {
     });
 }
 
+/// How often a command was called since the figures were set back.
+fn calls(server: &Server, command: &str) -> u32 {
+    let stats = server.ok(&["INFO", "commandstats"]);
+    let line = stats.lines().find(|line| line.contains(command));
+    let calls = line.and_then(|line| line.split("calls=").nth(1)?.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
 /// With a lease of 5 min neither learns it by a renewal before the test is over: the client that follows its keys is told, its twin is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
@@ -114,13 +122,7 @@ async fn its_own_renewals_re_entries_and_releases_lose_nothing() {
             }
         }
         // A change of its own leads to a question and not to a renewal, which would be a change again.
-        let renewals = server.ok(&["INFO", "commandstats"]);
-        let count = |command: &str| {
-            let line = renewals.lines().find(|line| line.contains(command));
-            let calls = line.and_then(|line| line.split("calls=").nth(1)?.split(',').next());
-            calls.map_or(0, |calls| calls.parse::<u32>().expect("a number"))
-        };
-        let scripts = count("cmdstat_evalsha:");
+        let scripts = calls(&server, "cmdstat_evalsha:");
         assert!(scripts <= 30, "{kind}: {scripts} scripts for 10 renewals");
         assert!(guard.check().is_ok());
         guard.release().await.expect("given back");
@@ -180,6 +182,31 @@ async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
         assert!(more <= 6, "{more} connections of two clients in 2.5 s");
         assert!(guards.iter().all(|guard| guard.check().is_ok()));
     }
+}
+
+/// A server may remember fewer keys than are followed, and says of each that it forgets that it has changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_remembers_too_few_keys_is_not_asked_without_end() {
+    let server = Server::start(&["--tracking-table-max-keys", "2"]);
+    let client = client(&server, tracking(KeyTracking::On)).await;
+    let mut guards = Vec::new();
+    for number in 0..10 {
+        let lock = client.lock(Kind::Reentrant, &format!("n{number}"));
+        let guard = lock.expect("a good name").acquire().await;
+        guards.push(guard.expect("it is free"));
+    }
+    tracked(&server, 2);
+    server.ok(&["CONFIG", "RESETSTAT"]);
+    tokio::time::sleep(1_000 * MS).await;
+    let questions = calls(&server, "cmdstat_hexists:");
+    assert!(
+        questions <= 300,
+        "{questions} questions about 10 keys in a second"
+    );
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    server.ok(&["DEL", "n3"]);
+    let lost = timeout(PATIENCE, guards[3].lost()).await;
+    assert_eq!(lost, Ok(LostReason::Missing));
 }
 
 /// Behind sentinels, on a cluster and on a quorum.

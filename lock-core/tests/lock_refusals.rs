@@ -410,11 +410,13 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
         "",
     ];
     let unknown = Server::start(&renamed);
+    let loads_nothing = Server::start(&["--rename-command", "SCRIPT", ""]);
     let refusing = Server::start(&[]);
     let rules = ["on", ">secret", "~*", "&*", "+@all", "-client", "-evalsha"];
     refusing.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
     for url in [
         unknown.url(),
+        loads_nothing.url(),
         format!("redis://app:secret@127.0.0.1:{}", refusing.port),
     ] {
         for &kind in Kind::ALL {

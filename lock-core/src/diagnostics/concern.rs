@@ -40,6 +40,8 @@ named! {
         Replica = "replica",
         /// The loss of one shard stops the locks of all.
         FullCoverage = "full-coverage",
+        /// Scripts are refused, of which locks are made.
+        Scripts = "scripts",
         /// Waiters are told nothing, since a subscription was refused.
         Messages = "messages",
         /// Holders are not told at once of a lost key, since the server does not say when keys change.
@@ -124,6 +126,8 @@ pub struct ServerReport {
     pub clustered: bool,
     /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
     pub settings: BTreeMap<String, String>,
+    /// What it said to a script, if it refuses those.
+    pub refused_scripts: Option<String>,
     /// The subscription that it refused, and what it said, if so.
     pub refused_messages: Option<String>,
     /// Why it said nothing at all, if so.
@@ -163,6 +167,14 @@ impl ServerReport {
         let refused = self.refused_messages.clone();
         let refused = refused.map(|found| Concern::messages(&self.node, found));
         concerns.all.extend(refused);
+        if let Some(why) = &self.refused_scripts {
+            concerns.add(
+                (Severity::Danger, ConcernKind::Scripts),
+                format!("EVAL: {why}"),
+                "no lock can be taken and given back",
+                "allow it (ACL SETUSER USER +eval +evalsha +script|load), or connect past the proxy that refuses it",
+            );
+        }
         self.role(&mut concerns);
         self.memory(&mut concerns);
         self.persistence(&mut concerns);

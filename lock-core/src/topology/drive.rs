@@ -108,6 +108,10 @@ pub(super) async fn drive(
                 });
             }
             Answer::Lost { message } => {
+                // Some proxies end a connection at a command that they do not know.
+                if before.load {
+                    node.loads_nothing.set(true);
+                }
                 router.suspect();
                 let message = format!("{}: {}: {message}", node.label, request.what().name());
                 return Err(NodeError {
@@ -121,14 +125,19 @@ pub(super) async fn drive(
         drop(lease);
         enough = enough.max(asked_at.elapsed() * 2);
         match code.as_str() {
-            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between. A server that says it all
-            // the same is not asked without a pause.
+            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between, or where that is refused, as proxies
+            // do: then the text goes instead. A server that says it all the same is not asked without a pause.
             "NOSCRIPT" => {
-                let load = true;
-                if attempt > 2 {
+                if before.load {
+                    node.loads_nothing.set(true);
+                }
+                let text = node.loads_nothing.get();
+                let load = !text;
+                if attempt > 3 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
-                next = Some((node.clone(), RequestPrefix { load, ..before }));
+                let asking = before.asking;
+                next = Some((node.clone(), RequestPrefix { asking, load, text }));
             }
             "MOVED" | "ASK" => {
                 let asking = code == "ASK";

@@ -38,6 +38,8 @@ pub(crate) struct Node {
     pub(crate) closed: Flag,
     /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
     pub(crate) has_disk: Flag,
+    /// SCRIPT LOAD did not help once: a script that it does not know goes by its text.
+    pub(crate) loads_nothing: Flag,
     /// The last subscription that it refused, and what it said.
     pub(crate) refusal: Mutex<Option<(String, String)>>,
     /// Why it does not say when keys change.
@@ -57,6 +59,7 @@ impl Node {
             wait: std::array::from_fn(|_| Lane::new()),
             closed: Flag::default(),
             has_disk: Flag::default(),
+            loads_nothing: Flag::default(),
             refusal: Mutex::default(),
             untracked: Mutex::default(),
             scripts: Mutex::default(),

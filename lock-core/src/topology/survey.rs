@@ -63,6 +63,7 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         // One name each: servers before 7.0 take no more.
         questions.cmd("CONFIG").arg("GET").arg(name);
     }
+    questions.cmd("EVAL").arg("return 1").arg(1).arg(CHANNEL);
     let asked = lease.conn.pipeline(&questions, questions.len());
     match timeout_at(deadline, asked).await {
         Ok(Ok(answers)) => {
@@ -124,6 +125,14 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
         {
             let value = String::from_utf8_lossy(value).into_owned();
             report.settings.insert((*name).to_owned(), value);
+        }
+    }
+    // The key may be another node's, or forbidden: that says nothing about scripts.
+    if let Some(Value::ServerError(error)) = answers.last() {
+        let why = error.to_string();
+        let lower = why.to_lowercase();
+        if lower.contains("'eval'") || lower.contains("unsupported") {
+            report.refused_scripts = Some(why);
         }
     }
     report

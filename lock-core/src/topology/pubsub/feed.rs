@@ -22,6 +22,10 @@ const KEYS_BACK_OFF: Duration = Duration::from_secs(10);
 const REFUSED_BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// As `QUIET`, there.
 const KEYS_QUIET: Duration = Duration::from_secs(15);
+/// A key that changes oftener than `KEY_PAUSE`, so many times in a row, is asked with the next tick and no more at once: so is one that is forgotten
+/// again and again by a server that remembers too few.
+const KEY_CHANGES: u32 = 4;
+const KEY_PAUSE: Duration = Duration::from_millis(100);
 /// A server that ends so many connections in a row at their first subscription refuses it: proxies do without a word.
 const SILENT_REFUSALS: u32 = 3;
 
@@ -34,6 +38,31 @@ struct Member {
     channel: Arc<Channel>,
     /// Subscriptions sent and not acknowledged. Only the last one counts: an earlier one was undone again.
     pending: u32,
+    /// Of a key, when it last changed, how often within `KEY_PAUSE`, and whether it is to be asked for that.
+    changed_at: Option<Instant>,
+    changes: u32,
+    is_due: bool,
+}
+
+impl Member {
+    fn new(channel: Arc<Channel>) -> Self {
+        Member {
+            channel,
+            pending: 0,
+            changed_at: None,
+            changes: 0,
+            is_due: false,
+        }
+    }
+
+    /// The key has changed: whether to ask it at once.
+    fn changes(&mut self) -> bool {
+        let before = self.changed_at.replace(Instant::now());
+        let is_soon = before.is_some_and(|at| at.elapsed() < KEY_PAUSE);
+        self.changes = if is_soon { self.changes + 1 } else { 0 };
+        self.is_due = self.changes >= KEY_CHANGES;
+        !self.is_due
+    }
 }
 
 pub(super) struct Feed {
@@ -154,13 +183,7 @@ impl Feed {
         match order {
             FeedOrder::Add(channel) => {
                 let name = channel.name.clone();
-                self.members.insert(
-                    name,
-                    Member {
-                        channel,
-                        pending: 0,
-                    },
-                );
+                self.members.insert(name, Member::new(channel));
             }
             FeedOrder::Remove(name) => {
                 self.members.remove(&name);
@@ -212,7 +235,7 @@ impl Feed {
                     Some(FeedOrder::Add(channel)) => {
                         let asked = Arc::clone(&channel);
                         let name = channel.name.clone();
-                        let member = self.members.entry(name).or_insert(Member { channel, pending: 0 });
+                        let member = self.members.entry(name).or_insert_with(|| Member::new(channel));
                         member.pending += 1;
                         self.ask(&mut live, &asked, true);
                     }
@@ -250,6 +273,11 @@ impl Feed {
                     }
                 }
                 _ = tick.tick() => {
+                    for member in self.members.values_mut() {
+                        if std::mem::take(&mut member.is_due) {
+                            live.ask_key(&member.channel);
+                        }
+                    }
                     if live.expecting.is_some_and(|since| since.elapsed() > patience) {
                         break;
                     }
@@ -269,9 +297,8 @@ impl Feed {
     fn ask(&self, live: &mut Live, channel: &Channel, on: bool) {
         if self.to == Listening::Keys {
             // Whatever a key that nobody follows any more is said to do is overheard.
-            if let Some(check) = channel.check().filter(|_| on) {
-                live.commands.add_command(check.command.clone());
-                live.note_asked(Some(channel.name.clone()));
+            if on {
+                live.ask_key(channel);
             }
             return;
         }
@@ -283,20 +310,20 @@ impl Feed {
     }
 
     /// Keys have changed, which may be a renewal: each is asked what it holds, and followed on by that. Without names all have gone.
-    fn changed(&self, live: &mut Live, parts: &[Value]) {
+    fn changed(&mut self, live: &mut Live, parts: &[Value]) {
         let names = match parts {
             [Value::BulkString(kind), names] if kind == b"invalidate" => names,
             _ => return,
         };
-        for member in self.members.values() {
+        for member in self.members.values_mut() {
             let is_meant = match names {
                 Value::Array(names) => names.iter().any(|name| {
                     matches!(name, Value::BulkString(name) if name == member.channel.name.as_bytes())
                 }),
                 _ => true,
             };
-            if is_meant {
-                self.ask(live, &member.channel, true);
+            if is_meant && member.changes() {
+                live.ask_key(&member.channel);
             }
         }
     }
@@ -422,6 +449,14 @@ impl Live {
                 .is_some_and(|asked| asked.as_deref() == name)
         {
             self.asked.pop_front();
+        }
+    }
+
+    /// Asks what a key holds.
+    fn ask_key(&mut self, channel: &Channel) {
+        if let Some(check) = channel.check() {
+            self.commands.add_command(check.command.clone());
+            self.note_asked(Some(channel.name.clone()));
         }
     }
 
