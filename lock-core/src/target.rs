@@ -11,6 +11,7 @@ use percent_encoding::{
 
 use crate::{ClientOptions, PubSub, parameters::Parameters};
 
+const NO_PORT: &str = "is no port: 1 to 65535 is allowed";
 /// The port of a Redis server, where a URL names none.
 const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -214,8 +215,18 @@ impl Target {
     /// What its parts lack together, if so. A URL that was read lacks nothing.
     pub(crate) fn mistake(&self) -> Option<&'static str> {
         match self.shape {
-            TopologyKind::Sentinel if self.master_name.is_none() => {
+            TopologyKind::Sentinel if self.master_name.as_deref().is_none_or(str::is_empty) => {
                 Some("sentinels are asked for a master by its name")
+            }
+            _ if self.password.as_deref() == Some("") || self.username.as_deref() == Some("") => {
+                Some("a user or a password that is given is not empty")
+            }
+            TopologyKind::Sentinel => None,
+            _ if self.master_name.is_some() || self.parameters.sentinel_password.is_some() => {
+                Some("a master's name and a password of sentinels are for a target of sentinels")
+            }
+            _ if self.tls && matches!(self.endpoints.first(), Some(Endpoint::Unix(_))) => {
+                Some("a Unix socket speaks no TLS")
             }
             shape if self.database != 0 && !has_databases(shape) => {
                 Some("a cluster and independent masters have no databases here")
@@ -385,10 +396,36 @@ fn checked(target: Target) -> Result<Target, Fault> {
     if *shape != TopologyKind::Single && endpoints.iter().any(is_socket) {
         return bad("a Unix socket is the address of one server alone");
     }
+    for endpoint in endpoints {
+        dialable(endpoint)?;
+    }
     let mut seen = BTreeSet::new();
     match endpoints.iter().find(|endpoint| !seen.insert(*endpoint)) {
         Some(twice) => refuse(twice.to_string(), "is given twice"),
         None => Ok(target),
+    }
+}
+
+fn dialable(endpoint: &Endpoint) -> Result<(), Fault> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    match endpoint {
+        Endpoint::Unix(path) if path.is_absolute() && path.as_os_str().len() > 1 => Ok(()),
+        Endpoint::Unix(_) => {
+            bad("a Unix socket is given by its full path: redis+unix:///run/redis.sock")
+        }
+        Endpoint::Tcp { host, .. } if host.is_empty() => {
+            bad("an address is missing: write host:port, with commas between several")
+        }
+        Endpoint::Tcp { port: 0, .. } => refuse("0", NO_PORT),
+        Endpoint::Tcp { host, .. }
+            if host.parse::<Ipv6Addr>().is_err() && !host.chars().all(allowed) =>
+        {
+            refuse(
+                host,
+                "is no host name: letters, digits and - . _ can stand there",
+            )
+        }
+        Endpoint::Tcp { .. } => Ok(()),
     }
 }
 
@@ -473,12 +510,7 @@ fn unix(rest: &str) -> Result<Target, Fault> {
     if parameters.sentinel_password.is_some() || parameters.master_name.is_some() {
         return bad("sentinel-password and master-name belong to redis-sentinel://");
     }
-    if !path.starts_with('/') || path.len() < 2 {
-        return bad(
-            "a Unix socket is given by its full path: redis+unix:///run/redis.sock".to_owned(),
-        );
-    }
-    Ok(Target {
+    checked(Target {
         shape: TopologyKind::Single,
         endpoints: vec![Endpoint::Unix(PathBuf::from(decode(path, "path")?))],
         master_name: None,
@@ -547,23 +579,11 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
             None => (text, None),
         }
     };
-    if host.is_empty() {
-        return bad(
-            "an address is missing: write host:port, with commas between several".to_owned(),
-        );
-    }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
-    if !host.chars().all(allowed) {
-        let says = "is no host name: letters, digits and - . _ can stand there";
-        return refuse(host, says);
-    }
     let port = match port {
         None => default_port,
         Some(port) => match port.parse::<u16>() {
-            Ok(number) if number > 0 && port.bytes().all(|b| b.is_ascii_digit()) => number,
-            _ => {
-                return refuse(port, "is no port: 1 to 65535 is allowed");
-            }
+            Ok(number) if port.bytes().all(|b| b.is_ascii_digit()) => number,
+            _ => return refuse(port, NO_PORT),
         },
     };
     Ok(Endpoint::Tcp {

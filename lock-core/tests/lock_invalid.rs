@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, LockError,
-    MultiLock, Owner, Wait,
+    Acquire, Client, ClientOptions, Durability, Endpoint, ErrorKind, Guard, Kind, Lease, LockError,
+    MultiLock, Owner, Target, TopologyKind, Wait,
 };
 use lock_support::rival;
 use support::Server;
@@ -98,7 +98,7 @@ async fn nobody_is_taken_for_a_fresh_owner() {
 #[tokio::test]
 async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
     // Nobody listens there: another error would say so.
-    let target = "redis://127.0.0.1:1".parse().expect("a good URL");
+    let target: Target = "redis://127.0.0.1:1".parse().expect("a good URL");
     let options = ClientOptions::default;
     for (wrong, says) in [
         (
@@ -126,6 +126,21 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
         (options().client_name("two words"), "client_name"),
     ] {
         refused(Client::connect(&target, wrong).await, says);
+    }
+    let socket = Endpoint::Unix("/nobody".into());
+    let parts = |kind, endpoint: &Endpoint| Target::from_parts(kind, vec![endpoint.clone()]);
+    let single = || parts(TopologyKind::Single, &target.endpoints()[0]).expect("good parts");
+    let sentinel = parts(TopologyKind::Sentinel, &target.endpoints()[0]).expect("good parts");
+    let socket = parts(TopologyKind::Single, &socket).expect("good parts");
+    for (wrong, says) in [
+        (sentinel.with_master_name(""), "by its name"),
+        (single().with_password(None, ""), "not empty"),
+        (single().with_password(Some(""), "x"), "not empty"),
+        (single().with_master_name("m"), "of sentinels"),
+        (single().with_sentinel_password(None, "x"), "of sentinels"),
+        (socket.with_tls(), "no TLS"),
+    ] {
+        refused(Client::connect(&wrong, options()).await, says);
     }
     let reached = Client::connect(&target, options()).await;
     let error = reached.expect_err("nobody listens");

@@ -117,6 +117,14 @@ fn parts_are_checked_as_a_url_is() {
             vec![socket.clone()],
             "one server alone",
         ),
+        (TopologyKind::Single, vec![tcp("", 1)], "is missing"),
+        (TopologyKind::Single, vec![tcp("a", 0)], "1 to 65535"),
+        (TopologyKind::Single, vec![tcp("[::1]", 1)], "no host name"),
+        (
+            TopologyKind::Single,
+            vec![Endpoint::Unix("r.sock".into())],
+            "full path",
+        ),
     ] {
         let error = parts(kind, &endpoints).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");

@@ -245,7 +245,15 @@ impl SentinelNode {
         };
         match answers.first() {
             Some(Value::Nil) => Err(failed(format!("knows no master `{name}`"))),
-            Some(Value::ServerError(error)) => Err(failed(error.to_string())),
+            Some(Value::ServerError(error)) => {
+                let text = error.to_string();
+                Err(failed(match text.contains("unknown command") {
+                    true => {
+                        format!("{text}; it is no sentinel: a server's URL begins with redis://")
+                    }
+                    false => text,
+                }))
+            }
             _ => Report::read(&answers).ok_or_else(|| failed(format!("answered {answers:?}"))),
         }
     }
