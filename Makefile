@@ -1,6 +1,6 @@
 # The commands that people and CI call. Each works on a fresh Debian or Ubuntu machine with a Rust toolchain, make and git.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane seeds past-bugs book package dist
+.PHONY: help setup setup-baselines quickstart test check bench instructions chaos soak servers peers control-plane seeds past-bugs redis-rs without-tls book package dist
 
 CARGO ?= cargo
 # Scenarios at a time: they wait more than they work.
@@ -41,6 +41,12 @@ seeds: ## SEEDS=1000 seeds of the library in simulated time, in a build for many
 
 past-bugs: ## Puts bugs of the library that were fixed back, one at a time, and lets simulated time look for each; a minute of building for each
 	sh scripts/past-bugs.sh
+
+redis-rs: ## Whether what keeps the library from the newest redis-rs' connections is true still; 1 if not. A minute of building, then 40 s
+	$(CARGO) run --manifest-path lock-core/clients/redis-rs/Cargo.toml --target-dir "$(TARGET)/redis-rs"
+
+without-tls: ## A program with the library without TLS, which refuses rediss:// with the reason
+	$(CARGO) run --locked -p lock-core --no-default-features --example hold -- rediss://127.0.0.1:1 2>&1 | grep 'without its feature `tls`'
 
 bench: setup ## Each lock on each topology, with a table of cycles and ratios; starts its servers, under 10 min on 2 cores after the build
 	$(CARGO) bench --locked

@@ -1,9 +1,12 @@
 //! Users and passwords that change while a client lives: who tells them, and until when they hold.
 
+use std::panic::AssertUnwindSafe;
 use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
+
+use crate::bounds::ENDLESS;
 
 /// As whom a connection authenticates.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Credentials {
 
     /// Sets for how long from now on it is taken; before that is over open connections authenticate anew.
     pub fn valid_for(mut self, life: Duration) -> Self {
-        self.valid_for = Some(life);
+        self.valid_for = Some(life).filter(|life| *life < ENDLESS);
         self
     }
 }
@@ -81,10 +84,12 @@ impl CredentialsProvider {
 
     /// What it tells, within a time; why it does not.
     pub(crate) async fn ask(&self, patience: Duration) -> Result<Credentials, String> {
-        match timeout(patience, (self.0)()).await {
-            Ok(told) => {
+        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
+        match timeout(patience, asked).await {
+            Ok(Ok(told)) => {
                 told.map_err(|error| format!("the provider of credentials failed: {error}"))
             }
+            Ok(Err(_)) => Err("the provider of credentials panicked".to_owned()),
             Err(_) => Err(format!(
                 "the provider of credentials did not answer within {patience:?}"
             )),

@@ -105,17 +105,18 @@ async fn a_provider_that_fails_once_or_is_slow_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
     let (_server, target) = guarded();
-    let silent = CredentialsProvider::new(pending);
     let options = ClientOptions::default().connect_timeout(300 * MS);
-    let refused = Client::connect(&target, options.clone().credentials(silent)).await;
-    let refused = refused.expect_err("nobody says who it is");
-    assert_eq!(refused.kind(), ErrorKind::Failed);
-    assert!(
-        refused
-            .to_string()
-            .contains("provider of credentials did not answer"),
-        "{refused}"
-    );
+    let panics = CredentialsProvider::new(|| async { panic!("as it is meant to") });
+    for (provider, says) in [
+        (CredentialsProvider::new(pending), "did not answer"),
+        (panics, "panicked"),
+    ] {
+        let refused = Client::connect(&target, options.clone().credentials(provider)).await;
+        let refused = refused.expect_err("nobody says who it is");
+        assert_eq!(refused.kind(), ErrorKind::Failed);
+        let says = format!("provider of credentials {says}");
+        assert!(refused.to_string().contains(&says), "{refused}");
+    }
     // One that is silent from the second time on.
     let asked = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&asked);
