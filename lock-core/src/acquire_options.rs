@@ -74,7 +74,18 @@ pub enum Wait {
     Try,
     /// At most this long, whatever the network does. Zero is one try.
     AtMost(Duration),
-    /// Without bound: also while no server answers.
+    /// Without bound: also while no server answers. What ends it all the same:
+    ///
+    /// | what happens | it ends with |
+    /// |---|---|
+    /// | the lock is given | the guard |
+    /// | servers are silent, cannot be reached, fail over, or refuse for a while (LOADING, BUSY, READONLY, CLUSTERDOWN, TRYAGAIN …) | it goes on |
+    /// | a server refuses what no time mends: a wrong password, NOPERM, WRONGTYPE, OOM, NOREPLICAS | `Failed` |
+    /// | a script breaks off, and what it did cannot be undone | `Unknown` |
+    /// | too few replicas acknowledge the grant | `NotDurable` |
+    /// | its [owner](Acquire::owner) holds it already, in a kind that is not re-entrant | `Failed` |
+    /// | its client is closed, or the runtime of that has ended | `Failed`; `Unknown` while an answer is outstanding |
+    /// | the future is dropped | nothing: what may have been taken is given back |
     Forever,
 }
 

@@ -264,8 +264,23 @@ impl Guard {
         release::release(&self.hold).await
     }
 
-    /// What is held stays so, and nobody renews it any more.
-    pub(crate) fn leave(mut self) {
+    /// Leaves it held for what is left of its lease: nobody renews it any more, and nobody but
+    /// [`force_release`](crate::Lock::force_release) gives it back. For work that goes on elsewhere.
+    ///
+    /// ```
+    /// # #[path = "../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # let client = lock_core::connect(&server.url()).await?;
+    /// let orders = client.lock(lock_core::Kind::Reentrant, "orders")?;
+    /// orders.acquire().await?.leave();
+    /// assert!(orders.is_locked().await?); // for 30 s more
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn leave(mut self) {
         self.end();
         self.hold.end();
         watchdog::remove(&self.hold);

@@ -75,6 +75,8 @@
 //! - **Poll what you keep.** An acquire that is neither polled nor dropped, as one that lost a `select!` and is still in scope, has a place
 //!   in its client's line. Others of the client look past it after two poll bounds; until then they wait behind it. A
 //!   [queued](Kind::Queued) lock may be given to it, and is then held by nobody who works for as long as its lease. Drop such a future, or spawn it.
+//! - **Sizes that change by a deploy.** Each instance calls [`Permits::set_permits`] when it starts: the number that was set last holds, whatever is
+//!   taken then. A [`Semaphore`] is a counter that does not know what is taken: one process changes it, by [`Semaphore::add_permits`].
 //! - **Within Tokio.** A client's futures are polled on a Tokio runtime; elsewhere an acquire is refused as `Invalid`.
 //!
 //! # Servers

@@ -10,7 +10,7 @@ use std::{
 
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait,
-    diagnostics::Tracer,
+    diagnostics::{ConcernKind, Tracer},
 };
 use lock_support::{Loss, Relay, rival};
 use support::{PATIENCE, Server, cluster::Cluster};
@@ -426,6 +426,50 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
 }
 
 /// A script that runs at the server refuses everything else, also the first words of a connection.
+/// The rule that the book has, line by line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_of_the_books_rule_may_all_that_locks_need() {
+    let book = include_str!("../../docs/src/lock-connections.md");
+    let server = Server::start(&[]);
+    let mut rules = 0;
+    for line in book.lines().filter(|line| line.starts_with("ACL SETUSER")) {
+        let rule = line.split('#').next().expect("a first part");
+        server.ok(&rule.split_whitespace().collect::<Vec<_>>());
+        rules += 1;
+        if rules > 1 {
+            continue;
+        }
+        let url = format!("redis://locks:SECRET@127.0.0.1:{}", server.port);
+        for &kind in Kind::ALL {
+            passes_on(&url, kind).await;
+        }
+        let client = lock_core::connect(&url).await.expect("it answers");
+        let permits = client.permits("permits").expect("a good name");
+        permits.set_permits(2).await.expect("allowed");
+        let permit = permits.acquire().await.expect("allowed");
+        assert_eq!(permits.list().await.expect("allowed").len(), 1);
+        permit.release().await.expect("allowed");
+        let semaphore = client.semaphore("semaphore").expect("a good name");
+        semaphore.add_permits(1).await.expect("allowed");
+        drop(semaphore.acquire(1).await.expect("allowed"));
+        let latch = client.latch("latch").expect("a good name");
+        assert!(latch.try_set_count(1).await.expect("allowed"));
+        latch.count_down().await.expect("allowed");
+        latch.wait().await.expect("allowed");
+        let concerns = client.concerns();
+        assert!(
+            (concerns.iter()).all(|concern| concern.kind == ConcernKind::Unread),
+            "{concerns:?}"
+        );
+        client.close().await;
+    }
+    assert_eq!(rules, 4);
+    let url = format!("redis://locks:SECRET@127.0.0.1:{}", server.port);
+    let client = lock_core::connect(&url).await.expect("it answers");
+    let concerns = client.concerns();
+    assert!((concerns.iter()).all(|concern| concern.kind != ConcernKind::Unread));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_busy_while_a_client_connects_is_waited_for() {
     let server = Server::start(&["--lua-time-limit", "20"]);
