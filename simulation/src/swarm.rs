@@ -163,7 +163,7 @@ fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Does `work` for each seed in a process of its own, so many at a time; `told` hears what each said, or how it ended. As of [`run`], the
+/// Does `work` for each seed in a process of its own, so many at a time; `told` hears what each said, or how it ended. As of [`run()`], the
 /// process that calls this has not used tokio.
 pub fn run_apart(
     seeds: Range<u64>,
