@@ -1,7 +1,7 @@
 //! What a scenario file may say, and what is said about one that may not.
 
 use chaos::plan::Plan;
-use chaos::scenario::{Scenario, json_schema};
+use chaos::scenario::{KEYS, Scenario, json_schema};
 
 fn errors(text: &str) -> Vec<String> {
     match Scenario::parse("bad.toml", text) {
@@ -528,6 +528,11 @@ fn the_schema_in_the_repository_is_current() {
         json_schema(),
         "write it again with `LOCKLAB_BLESS=1 cargo test -p chaos --test scenario`"
     );
+    let schema: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+    let keys = schema["properties"].as_object().expect("a table");
+    let mut keys: Vec<&String> = keys.keys().collect();
+    keys.sort_unstable();
+    assert_eq!(keys, KEYS);
 }
 
 #[test]

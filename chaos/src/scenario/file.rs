@@ -554,6 +554,12 @@ impl<'de> Deserialize<'de> for Expectation {
     }
 }
 
+/// The keys of a scenario file, sorted.
+pub const KEYS: [&str; 11] = [
+    "about", "audit", "claim", "expect", "faults", "hooks", "load", "lock", "name", "random",
+    "topology",
+];
+
 /// The JSON schema of a scenario file, pretty-printed, with a line feed at its end.
 pub fn json_schema() -> String {
     schema_of::<File>()

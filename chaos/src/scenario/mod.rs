@@ -20,7 +20,7 @@ use crate::hooks::Hooks;
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, FaultTrigger, Setting, Settings};
 pub(crate) use faults::{upgrade_servers, when_on_redis_alone};
-pub use file::{Audit, DrawnOperation, Load, Lock, Suite, json_schema};
+pub use file::{Audit, DrawnOperation, KEYS, Load, Lock, Suite, json_schema};
 pub use message::OnMessage;
 pub use random::{Candidate, RandomSpec};
 pub(crate) use target::parse as parse_on;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use cluster_config::input::schema_keys;
 use cluster_config::{ClusterError, Deployment, Topology, TopologyKind, UpOptions};
 
 use super::provisioner::{ProvisionerArgs, running_server};
@@ -58,10 +57,8 @@ fn named(word: &str) -> anyhow::Result<Topology> {
     if word.ends_with(".toml") || word.contains('/') || std::path::Path::new(word).is_file() {
         let text = results::limits::read_text(word).map_err(exit::input)?;
         // The servers of a scenario can be started by themselves.
-        let scenario = schema_keys(&chaos::scenario::json_schema(), "/properties");
-        let scenario = scenario.unwrap_or_default();
-        let others: Vec<&str> = scenario.iter().map(String::as_str).collect();
-        return Topology::parse_among(word, &text, &others).map_err(exit::input);
+        let others = &chaos::scenario::KEYS;
+        return Topology::parse_among(word, &text, others).map_err(exit::input);
     }
     Err(exit::usage(format!(
         "`{word}` is no topology; there are {}, or a file: FILE.toml{}",

@@ -8,6 +8,6 @@ mod section;
 mod table;
 
 pub use problem::{FileErrors, Problem, Problems, nearest, one_of};
-pub use schema::{Scalar, schema_keys, schema_of, without_defaults};
+pub use schema::{Scalar, schema_of, without_defaults};
 pub use section::{Section, float, integer, shown};
 pub use table::{ReadTable, read_file, read_table, word};

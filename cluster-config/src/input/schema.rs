@@ -38,12 +38,3 @@ pub fn schema_of<T: JsonSchema>() -> String {
     text.push('\n');
     text
 }
-
-/// The keys that a schema allows in the table to which a JSON pointer leads, sorted: to hold a parser's own list against.
-pub fn schema_keys(schema: &str, pointer: &str) -> Option<Vec<String>> {
-    let schema: Value = serde_json::from_str(schema).ok()?;
-    let table = schema.pointer(pointer)?.as_object()?;
-    let mut keys: Vec<String> = table.keys().cloned().collect();
-    keys.sort_unstable();
-    Some(keys)
-}

@@ -126,31 +126,22 @@ fn check(call: &Call) -> Result<(), HistoryError> {
 }
 
 fn whole<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, HistoryError> {
-    let whole = || serde_json::Deserializer::from_slice(text);
-    serde_json::from_slice(text).map_err(|error| refused::<T, _>(&error, &mut whole()))
+    serde_json::from_slice(text).map_err(|error| refused(&error, text))
 }
 
 /// The variant that a word names, with its fields out of the whole line.
 fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T, HistoryError> {
-    let at = || EnumAccessDeserializer::new(Tagged { word, text });
-    T::deserialize(at()).map_err(|error| refused::<T, _>(&error, at()))
+    let tagged = EnumAccessDeserializer::new(Tagged { word, text });
+    T::deserialize(tagged).map_err(|error| refused(&error, text))
 }
 
-/// What serde says of a line, with the field that it means: that is found by reading once more.
-fn refused<'de, T, D>(error: &Error, at: D) -> HistoryError
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de, Error = Error>,
-{
-    let mut track = serde_path_to_error::Track::new();
-    let _ = T::deserialize(serde_path_to_error::Deserializer::new(at, &mut track));
-    let path = track.path();
-    let field = path.iter().next_back().map(ToString::to_string);
+/// What serde says of a line, with the field that it means.
+fn refused(error: &Error, line: &[u8]) -> HistoryError {
+    let field = key_before(line, error.column()).filter(|_| error.is_data());
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     let (found, allowed) = text.split_once(", expected ").unwrap_or((text, ""));
-    let field = field
-        .filter(|field| !matches!(field.as_str(), "" | "." | "?") && !found.contains(" field `"));
+    let field = field.filter(|_| !found.contains(" field `"));
     HistoryError {
         line: 1,
         column: (error.column() > 0).then(|| error.column()),
@@ -163,6 +154,22 @@ where
             allowed => allowed.to_owned(),
         },
     }
+}
+
+/// The last key before a column.
+fn key_before(line: &[u8], column: usize) -> Option<String> {
+    let (mut key, mut rest) = (None, &line[..column.min(line.len())]);
+    while let Some(quote) = rest.iter().position(|byte| *byte == b'"') {
+        let mut words = serde_json::Deserializer::from_slice(&rest[quote..]).into_iter::<String>();
+        let Some(Ok(word)) = words.next() else {
+            break;
+        };
+        rest = &rest[quote + words.byte_offset()..];
+        if rest.trim_ascii_start().starts_with(b":") {
+            key = Some(word);
+        }
+    }
+    key
 }
 
 /// A token is a number that fits a signed integer.

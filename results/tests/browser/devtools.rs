@@ -67,6 +67,8 @@ impl Browser {
                 "--user-data-dir={}",
                 dir.path().join("profile").display()
             ))
+            // It leaves the folder of its socket behind.
+            .env("TMPDIR", dir.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
