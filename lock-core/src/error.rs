@@ -60,12 +60,12 @@ impl LockError {
         }
     }
 
-    /// What was asked for cannot be: nothing was sent.
+    /// The request cannot work; nothing was sent.
     pub(crate) fn invalid(action: &'static str, lock: &str, why: impl Into<String>) -> Self {
         LockError::local(ErrorKind::Invalid, action, lock, why)
     }
 
-    /// An error that a node, or the way to it, gave rise to.
+    /// An error from a node, or from the way to it.
     pub(crate) fn at_node(
         kind: ErrorKind,
         action: &'static str,
@@ -80,7 +80,7 @@ impl LockError {
         if let Some(code) = error.code.as_ref().filter(|code| !why.contains(*code)) {
             why = format!("{code}: {why}");
         }
-        // The node is said once.
+        // The text names the node once.
         if let Some(node) = &error.node
             && let Some(rest) = why.strip_prefix(node.as_str())
             && let Some(rest) = rest.strip_prefix(": ")
@@ -110,12 +110,12 @@ impl LockError {
         LockError::at_node(kind, action, lock, error)
     }
 
-    /// As `asked`, for a question that changes nothing: without an answer it failed, and nothing about it is unknown.
+    /// As `asked`, for a read-only request: without an answer it has failed, and nothing is unknown.
     pub(crate) fn looked(action: &'static str, lock: &str, error: NodeError) -> Self {
         LockError::at_node(ErrorKind::Failed, action, lock, error)
     }
 
-    /// How much it says among several: most what is not known, least what is of the kind `least`.
+    /// Weight among several errors: unknown is the heaviest, `least` the lightest.
     pub(crate) fn weight(&self, least: ErrorKind) -> u8 {
         match self.kind {
             ErrorKind::Unknown => 2,
@@ -123,7 +123,7 @@ impl LockError {
         }
     }
 
-    /// Of two errors the one that says more; of two alike the first.
+    /// The heavier of two errors; of two alike, the first.
     pub(crate) fn worse(one: Option<Self>, other: Self, least: ErrorKind) -> Self {
         match one {
             Some(one) if one.weight(least) >= other.weight(least) => one,
@@ -168,7 +168,7 @@ impl LockError {
     }
 }
 
-/// Whether a server sends this code; the others are this crate's own, for errors that no server answered.
+/// Whether a server sends this code. The other codes are this crate's own, for errors without a reply.
 fn is_of_a_server(code: &str) -> bool {
     ![CLOSED, MAX_CLIENTS, RESTARTED].contains(&code)
 }

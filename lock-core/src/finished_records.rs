@@ -1,11 +1,11 @@
-//! Records of requests that were answered and never sent twice, so that nobody will ask for them again. They would end by
-//! themselves; deleting them keeps a busy client from having an hour's worth of them.
+//! Idempotency records of requests that were answered and sent once: nobody will read them again. They expire
+//! by themselves; deleting them keeps a busy client from leaving an hour's worth.
 
 use std::time::Duration;
 
 use crate::sync::Mutex;
 
-/// So many records are deleted together, or those of so long: what a client that is killed may leave of requests that were answered.
+/// Most records per deletion; fewer go after `SPENT_LIFE`. A killed client leaves no more than these.
 const SPENT: usize = 64;
 pub(crate) const SPENT_LIFE: Duration = Duration::from_millis(250);
 
@@ -13,10 +13,10 @@ pub(crate) const SPENT_LIFE: Duration = Duration::from_millis(250);
 pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
 
 pub(crate) enum RecordsKept {
-    /// This one alone: it is deleted a while later.
+    /// The first of a batch: start the timer of `SPENT_LIFE`.
     First,
     More,
-    /// They are deleted now.
+    /// The batch is full: delete it now.
     Enough,
 }
 

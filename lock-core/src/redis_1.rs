@@ -1,4 +1,4 @@
-//! Targets and providers of credentials of redis-rs 1: the feature `redis-1`.
+//! Conversions of redis-rs 1's targets and credential providers, behind the feature `redis-1`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use redis::{ConnectionAddr, ConnectionInfo, StreamingCredentialsProvider};
 use crate::credentials::{Credentials, CredentialsProvider};
 use crate::target::{Endpoint, Target, TargetError, TopologyKind};
 
-/// One server, as a client of redis-rs is told of it.
+/// One server, from redis-rs's connection info.
 ///
 /// ```
 /// use redis::IntoConnectionInfo as _;
@@ -23,8 +23,8 @@ use crate::target::{Endpoint, Target, TargetError, TopologyKind};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Errors: certificates, which redis-rs shows to nobody and [`TlsOptions`](crate::TlsOptions) take as well, a database beyond 65535, and a kind of address that
-/// is not known here.
+/// Errors: certificates, which redis-rs shows to nobody ([`TlsOptions`](crate::TlsOptions) takes them), a
+/// database beyond 65535, and an unknown kind of address.
 impl TryFrom<&ConnectionInfo> for Target {
     type Error = TargetError;
 
@@ -63,8 +63,9 @@ impl TryFrom<&ConnectionInfo> for Target {
 }
 
 impl CredentialsProvider {
-    /// One of redis-rs, such as its `EntraIdCredentialsProvider`. As there, a new stream begins with the credentials of now: it is asked for them when a
-    /// connection is made and once a minute for each open one, so that new ones hold for a minute beside those before.
+    /// Wraps a provider of redis-rs, such as its `EntraIdCredentialsProvider`. A new stream must begin with
+    /// the current credentials: one is opened when a connection is made, and once a minute for each open
+    /// connection. Old credentials must stay valid for a minute beside new ones.
     ///
     /// ```
     /// # fn options(theirs: impl redis::StreamingCredentialsProvider + 'static) -> lock_core::ClientOptions {

@@ -19,23 +19,22 @@ use crate::servers::{self, ExtendOutcome, Together};
 use crate::topology::{NodeError, Route, WRONG_TYPE};
 use crate::waiting::queue::claim_after;
 
-/// Holds that one request renews at most: enough to make the request itself cheap, and some 100 µs of the server's time,
-/// so that others hardly wait behind it.
+/// Most holds that one request renews. The request stays cheap, and others wait some 100 µs of server time.
 const BATCH: usize = 64;
 
-/// The key of a hold is followed from its first renewal on, which comes after so long: shorter holds cost nothing more.
+/// A hold's key is followed from its first renewal on, this long after the grant. Shorter holds cost nothing.
 const FOLLOWED_AFTER: Duration = Duration::from_secs(1);
-/// A hold in the hands of the task that renews is looked for again after so long.
+/// Pause before a hold is looked up again that `renew` has taken out of the queue.
 const IN_HANDS: Duration = Duration::from_millis(5);
 
-/// The task that renews begins with the client. A task that only the first hold begins would wait behind what its holder does next.
+/// Starts the renewal task with the client. Begun by the first hold, it would wait behind its holder's work.
 pub(crate) fn start(background: &Background) -> Arc<RenewalQueue<Hold>> {
     let queue = Arc::new(RenewalQueue::new());
     background.spawn_uncounted(run(Arc::clone(&queue)));
     queue
 }
 
-/// Renews the hold from now on; one that was given for less than was asked for claims the rest first.
+/// Renews the hold from now on. A hold granted for less than the lease asked for claims the rest first.
 pub(crate) fn add(hold: &Arc<Hold>) {
     let first = match hold.is_unclaimed() {
         true => hold.sent_at() + claim_after(hold.granted_lease()),
@@ -43,19 +42,19 @@ pub(crate) fn add(hold: &Arc<Hold>) {
         false => hold.sent_at() + period(hold.lease),
     };
     if hold.client().renewals.insert(hold, first) {
-        // The holder may compute from now on, and keep what is in its worker's slot from everybody else.
+        // The holder may compute from now on. A task in its worker's LIFO slot would be kept from the others.
         machine::empty_lifo_slot();
     }
 }
 
-/// Renews it no more. Nothing but this hold is touched.
+/// Stops the renewals of this hold, and of no other.
 pub(crate) fn remove(hold: &Hold) {
     if hold.renewed || hold.is_unclaimed() {
         hold.client().renewals.remove(hold);
     }
 }
 
-/// Whether its key is to be followed, for a loss to be noticed before the next renewal.
+/// Whether the hold's key is followed, so that a loss is noticed before the next renewal.
 fn is_followed(hold: &Hold) -> bool {
     let is_wanted = match hold.client().options.key_tracking {
         KeyTracking::Off => false,
@@ -65,7 +64,7 @@ fn is_followed(hold: &Hold) -> bool {
     is_wanted && !hold.lock.form.is_shared() && hold.lock.names.all().count() == 1
 }
 
-/// Renews a hold as soon as its key says that it may be lost, whatever became of it: what is said is only a reason to look.
+/// Renews a hold as soon as its key hints at a loss. A hint proves nothing: the renewal's answer decides.
 async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
@@ -93,7 +92,7 @@ fn period(lease: Duration) -> Duration {
     (lease / 3).mul_f64(rand::random_range(0.9..=1.0))
 }
 
-/// From a failed renewal to the next attempt: short against the lease that stands, so that there are many before its end.
+/// From a failed renewal to the next attempt: a small part of the lease, so that many attempts fit into it.
 fn retry_pause(lease: Duration) -> Duration {
     let pause = (lease / 30).clamp(Duration::from_millis(10), Duration::from_secs(1));
     pause.mul_f64(rand::random_range(0.5..=1.0))
@@ -126,7 +125,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
     let mut batches = Vec::new();
     let mut open: HashMap<Together, Vec<Arc<Hold>>> = HashMap::new();
     for hold in due {
-        // Looking raises the lost-signal when the validity has run out.
+        // `is_held` raises the lost-signal when the validity has run out.
         if !hold.is_held() {
             continue;
         }
@@ -144,7 +143,7 @@ fn batches(due: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
     batches
 }
 
-/// One renewal of one hold or of several; puts them back into the queue unless they are over.
+/// Renews one hold or a batch once. Holds that are still held go back into the queue.
 async fn renew(queue: &RenewalQueue<Hold>, batch: Vec<Arc<Hold>>) {
     if let [_, _, ..] = batch.as_slice() {
         let now = Instant::now();
@@ -158,7 +157,7 @@ async fn renew(queue: &RenewalQueue<Hold>, batch: Vec<Arc<Hold>>) {
                 }
                 return;
             }
-            // Nobody can tell whose fault it was: each is asked for itself, at once.
+            // The error names no hold: renew each by a request of its own, at once.
             Err(error) if error.code.is_some() => {}
             Err(_) => {
                 for hold in &batch {
@@ -182,7 +181,7 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
     match answer {
         Ok(ExtendOutcome::Held { sent_at }) => {
             hold.extend(sent_at, hold.lease, true);
-            // A claim is made once.
+            // A claim is made once; only a renewed hold goes back into the queue.
             if hold.renewed {
                 queue.insert(hold, sent_at + period(hold.lease));
                 if is_followed(hold) && !hold.key_is_followed.get() {
@@ -193,7 +192,7 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
             }
         }
         Ok(ExtendOutcome::Missing) => hold.lose(LostReason::Missing),
-        // Somebody has put something else there.
+        // The key now holds another type, so the lock is gone.
         Err(error) if error.code.as_deref() == Some(WRONG_TYPE) => hold.lose(LostReason::Missing),
         Ok(ExtendOutcome::Thin { .. }) | Err(_) => retry(queue, hold),
     }

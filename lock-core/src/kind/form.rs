@@ -7,7 +7,7 @@ use redis::Value;
 use crate::names::Names;
 use crate::topology::{KeyCheck, Message, Request, RequestCommand, Script};
 
-/// A script by its name, which is its file's too, and the names of the texts in front of its own; or by a name and all of its texts.
+/// A script by its name, which is its file's, and the texts before it; or by a name and all texts.
 macro_rules! script {
     ($name:expr; $($text:expr),+) => {
         $crate::topology::Script::new(
@@ -27,10 +27,10 @@ pub(crate) struct Ask<'a> {
     /// `<client uuid>:<number>`.
     pub(crate) owner: &'a str,
     pub(crate) lease: Duration,
-    /// How many permits, where a kind counts them.
+    /// Permits asked for, where the kind counts them.
     pub(crate) count: u32,
-    /// What tells one acquire of an owner that may hold several times from its others, over all repetitions of it and of its release; a
-    /// fresh owner holds once, which costs the server less.
+    /// Tells apart the acquires of an owner that may hold several times. Repetitions and the release share
+    /// it. `None`: the owner is fresh and holds once, which costs the server less.
     pub(crate) id: Option<u128>,
     /// How long a counter of tokens outlives its last use; `None` is for ever.
     pub(crate) token_life: Option<Duration>,
@@ -38,18 +38,18 @@ pub(crate) struct Ask<'a> {
     pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
-    /// An owner that does not get it takes a place in the line; of a kind without a line only that somebody waits.
+    /// Where the owner queues if the lock is taken. A kind without a queue only notes that somebody waits.
     pub(crate) place: Option<QueuePlace<'a>>,
-    /// Writers who wait come before new readers, each for so long after it has asked.
+    /// Waiting writers come before new readers, each for this long after its request.
     pub(crate) writers_first: Option<Duration>,
-    /// By the server's clock in ms, when nobody waits for an answer any more; `None` if the clock is not known. For what has no lease.
+    /// For permits without a lease: no grant after this server time in ms; `None`: its clock is unknown.
     pub(crate) not_after: Option<u64>,
-    /// Who of the same client waits, as far as a release has to know.
+    /// The waiters of the same client that a release may have to name.
     pub(crate) successors: &'a [Successor],
 }
 
 impl Ask<'_> {
-    /// Whether a release that names neither channel nor way says so where and how it should.
+    /// Whether the release script can work out the channel and the publish command by itself.
     pub(super) fn tells_by_rule(&self) -> bool {
         self.publish == "PUBLISH" && self.names.tells_by_rule()
     }
@@ -63,7 +63,7 @@ pub(crate) struct QueuePlace<'a> {
     pub(crate) waited: Duration,
 }
 
-/// Somebody to whom a release of the same client may give the lock, or the client's place in the line.
+/// A waiter of the same client that a release may hand the lock, or the client's place in the queue, to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Successor {
     /// As [`ServerLine::owner`] calls it.
@@ -78,21 +78,21 @@ pub(crate) enum Reply {
     Granted {
         token: Option<u64>,
     },
-    /// One of several that may hold at once.
+    /// Granted, beside others that may hold at once.
     Admitted {
         more: bool,
         /// The server's clock when it said so, in ms.
         server_ms: Option<u64>,
     },
-    /// The request came later than it asked to be taken, by this clock of the server in ms, and took nothing.
+    /// The request arrived after its `not_after`, by the server's clock in ms, and took nothing.
     Late {
         server_ms: u64,
     },
-    /// Another holds it, for so long at least if nothing is done.
+    /// Another holds it, for at least `left` unless it is released.
     Busy {
         left: Option<Duration>,
     },
-    /// Another holds it; this owner has a place in the line, if it asked for one.
+    /// Another holds it. This owner has a place in the queue, if it asked for one.
     Queued {
         left: Option<Duration>,
         /// The server's clock when it said so, in microseconds.
@@ -100,24 +100,24 @@ pub(crate) enum Reply {
     },
     /// This very acquire was granted before and that hold is over: ask with new ids.
     Settled,
-    /// The owner has it already, and this kind does not give it to its owner again.
+    /// The owner holds it already, and this kind is not re-entrant.
     Own,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseAnswer {
     Freed,
-    /// As `Freed`, and the first successor has it.
+    /// As `Freed`, and the first successor was granted it.
     Passed {
         token: u64,
     },
-    /// As `Absent`, and the first successor has it.
+    /// As `Absent`, and the first successor was granted it.
     Inherited {
         token: u64,
     },
-    /// The same owner holds it still.
+    /// Released once; the same owner holds it still.
     Kept,
-    /// This owner did not have it.
+    /// This owner did not hold it.
     Absent,
 }
 
@@ -136,12 +136,12 @@ pub(crate) struct CurrentHolder {
     pub(crate) left: Option<Duration>,
 }
 
-/// A kind of lock on one server set; what it does not say itself is as RLock has it. All requests must be safe to repeat: the same request again, with the
-/// same ids, is answered alike and changes nothing more, whatever became of the first one's reply.
+/// A kind of lock on one server set. Defaults are RLock's. Every request must be safe to repeat: sent again
+/// with the same ids, it gets the same answer and changes nothing more, whatever became of the first reply.
 pub(crate) trait Form: fmt::Debug + Send + Sync {
-    /// Takes the lock, or says for how long it is another's.
+    /// Takes the lock, or learns how long another holds it.
     fn acquire(&self, ask: &Ask<'_>) -> Request;
-    /// Reads the answer to `acquire`; `None` if it is none.
+    /// Reads the answer to `acquire`; `None` if the value is no such answer.
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         acquired(value)
     }
@@ -155,16 +155,16 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         released(value)
     }
-    /// How many have heard the message of a release that was answered so, as far as the server knows: those who listen. Such an
-    /// answer is 1, and as many more as listened.
+    /// Subscribers that received the message of a release, as far as the server knows. The release's answer
+    /// is 1 plus their number.
     fn listeners(&self, value: &Value) -> u32 {
         match value {
             Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),
             _ => 0,
         }
     }
-    /// The script that extends leases; never shortens one and never makes a hold. Its keys are what `extend_keys` adds for each
-    /// hold, its arguments the lease and what `extend_arg` adds for each; it answers for each.
+    /// The script that extends leases. It never shortens a lease and never makes a hold. Each hold adds keys
+    /// by `extend_keys` and an argument by `extend_arg` behind the lease, and gets an answer of its own.
     fn extend_script(&self) -> &'static Script {
         &EXTEND
     }
@@ -183,7 +183,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         let request = self.extend_keys(ask, request);
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
-    /// As `extend`, of an owner that may have several holds, each identified by its acquire; `None` where its owner identifies it.
+    /// As `extend`, for an owner with several holds. `None`: the owner alone identifies the hold.
     fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
         None
     }
@@ -194,16 +194,16 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
             _ => None,
         }
     }
-    /// What a renewal names the hold by, where that is one key.
+    /// The name of the hold in a renewal, where one key is enough.
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
         Cow::Borrowed(&names.key)
     }
-    /// Whether a renewal of one hold is a request of its own. The script that renews many knows holds by their owners alone.
+    /// Whether a hold needs a renewal of its own: the batch script knows holds by their owners alone.
     fn renews_alone(&self, ask: &Ask<'_>) -> bool {
         self.extend_counted(ask).is_some()
     }
-    /// What a hold's key is asked to learn of a loss, and the answer while it stands; a hint, since of several holds of an owner it knows
-    /// no one from the others. Not for what several hold at once, whose key changes with each of them.
+    /// The request that checks a hold's key for a loss, and its answer while the hold stands. It is a hint:
+    /// it cannot tell one owner's holds apart. Not for shared kinds, whose key changes with each hold.
     fn key_check(&self, ask: &Ask<'_>) -> KeyCheck {
         let request = of_lock(RequestCommand::Command("HEXISTS"), ask.names);
         KeyCheck::new(&self.extend_arg(ask, request), Value::Int(1))
@@ -211,21 +211,21 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn look(&self, names: &Names) -> Request {
         of_lock(RequestCommand::Script(&LOOK), names)
     }
-    /// Reads who holds it from the answer to `look`; that of permits names nobody.
+    /// Reads the holder from the answer to `look`; permits name nobody.
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         held(value)
     }
     fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
         Some(self.read_holder(value)?.into_iter().collect())
     }
-    /// Asks whether anybody holds it, answered by a number; `None` where only `look` can tell.
+    /// Asks for a number: whether anybody holds it. `None` where only `look` can tell.
     fn count(&self, names: &Names) -> Option<Request> {
         Some(of_lock(RequestCommand::Command("EXISTS"), names))
     }
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
     }
-    /// Takes it away from its holder; answered 1 if somebody did.
+    /// Takes the lock away from its holder. Answered 1 if there was a holder.
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
         delete(names, None, publish)
     }
@@ -234,19 +234,19 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn has_records(&self, ask: &Ask<'_>) -> bool {
         ask.id.is_some()
     }
-    /// For how long an undo finds what its acquire took, where what is taken has no lease to end by itself.
+    /// How long an undo can find what its acquire took, for grants without a lease.
     fn undo_life(&self) -> Option<Duration> {
         None
     }
-    /// Takes back that its owner waits, where that keeps others back.
+    /// Withdraws a waiting owner, where its waiting holds others back.
     fn leave(&self, _ask: &Ask<'_>) -> Option<Request> {
         None
     }
-    /// The channels that a release speaks on; none where waiters only poll.
+    /// The channels that a release publishes on; none where waiters only poll.
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
         vec![&names.channel]
     }
-    /// Its line, if its releases call the next one by themselves.
+    /// Its queue at the server, if a release calls the next waiter.
     fn line(&self) -> Option<&dyn ServerLine> {
         None
     }
@@ -254,27 +254,27 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn is_shared(&self) -> bool {
         false
     }
-    /// Whether a grant leaves room for all who wait in the same way, so that they need not look one after the other.
+    /// Whether a grant leaves room for all waiters of the same mode, so that they attempt side by side.
     fn opens(&self) -> bool {
         false
     }
-    /// How the keys and channel of a name are called.
+    /// Makes the keys and the channel of a lock's name.
     fn naming(&self) -> fn(&str) -> Names {
         Names::new
     }
-    /// Why it was not given, for messages.
+    /// Why an acquire was refused, for messages.
     fn taken(&self) -> &'static str {
         "another holds it"
     }
-    /// The pause before look number `look`, from 1 on, where there is no channel.
+    /// The pause before attempt number `look`, from 1 on, where there is no channel.
     fn pace(&self, _look: u32) -> Option<Duration> {
         None
     }
 }
 
 pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
-    /// How many of those who wait in one client a release names as successors: they share one place, and only the first of them asks for
-    /// it. 0: each has a place of its own.
+    /// How many waiters of one client a release names as successors. They share one place in the queue, and
+    /// only the first asks for it. 0: each waiter has a place of its own.
     fn successors(&self) -> usize {
         0
     }
@@ -282,16 +282,16 @@ pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     fn shares_place(&self) -> bool {
         self.successors() > 0
     }
-    /// For how long a place lasts that nobody gives back, as far as that is its client's to say.
+    /// How long a place lasts that nobody gives back, where the client decides that.
     fn place_life(&self) -> Duration;
-    /// Where a client hears who was called, all its owners in one place.
+    /// The channel on which a client hears the calls to all of its owners.
     fn channel_spec(&self, names: &Names, client: &str) -> ChannelSpec;
-    /// Where one owner hears it, if `channel_spec` is a pattern and there are none.
+    /// The channel of one owner, if `channel_spec` is a pattern and patterns cannot be subscribed to.
     fn own_channel(&self, _names: &Names, _owner: &str) -> Option<String> {
         None
     }
     fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
-    /// Says that a client's waiters are alive, and asks how things stand.
+    /// Tells the server that a client's waiters are alive, and asks for the state of the queue.
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request;
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat>;
     /// Reads a message; `None` if it is none of ours.
@@ -308,7 +308,7 @@ pub(crate) enum ChannelSpec {
 pub(crate) struct Waiting<'a> {
     pub(crate) names: &'a Names,
     pub(crate) client: &'a str,
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(crate) owners: &'a [String],
     pub(crate) waited: Duration,
     /// The client hears what is said to it.
@@ -323,14 +323,14 @@ pub(crate) enum LineMessage {
     Turn(String),
 }
 
-/// Somebody in the line was given the lock.
+/// A waiter in the queue was granted the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HandedGrant {
     pub(crate) owner: String,
     pub(crate) token: u64,
-    /// When, by the server's clock in microseconds.
+    /// When it was granted, by the server's clock in microseconds.
     pub(crate) server_us: u64,
-    /// For how long from then on, if it is not claimed.
+    /// How long the grant lasts from then on, if the waiter does not claim it.
     pub(crate) lease: Duration,
 }
 
@@ -340,16 +340,16 @@ pub(crate) struct Heartbeat {
     pub(crate) server_us: u64,
     pub(crate) absent: MissingWaiters,
     pub(crate) left: Option<Duration>,
-    /// What was said last, if it still holds.
+    /// The last message, if it still holds.
     pub(crate) news: Option<LineMessage>,
 }
 
-/// Which waiters have no place, although they should.
+/// The waiters without a place in the queue that should have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MissingWaiters {
-    /// All but this one, if it is anybody.
+    /// All but this owner; `None`: all.
     AllBut(Option<String>),
-    /// These, by their place among the owners.
+    /// The waiters at these indices of `Waiting::owners`.
     These(Vec<usize>),
 }
 
@@ -361,9 +361,9 @@ pub(super) fn of_lock(what: RequestCommand, names: &Names) -> Request {
 pub(super) fn acquired(value: &Value) -> Option<Reply> {
     match value {
         Value::Nil => Some(Reply::Granted { token: None }),
-        // It was settled before.
+        // This acquire was granted before, and that hold is over.
         Value::Int(-3) => Some(Reply::Settled),
-        // The owner has the lock already, where that is not re-entry.
+        // The owner holds the lock already, and may not re-enter it.
         Value::Int(-4) => Some(Reply::Own),
         Value::Int(pttl_ms) => Some(Reply::Busy {
             left: left(*pttl_ms),
@@ -407,15 +407,15 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
     }
 }
 
-/// For how long a server knows a repetition of a request that has no lease, and what an acquire took: longer than anybody sends it again. What
-/// was answered is forgotten within a quarter of a second, since nobody asks for it again (`FinishedRecords`). A client that is killed leaves the
-/// records of that time: a server cannot tell an answer that came from one that is on its way.
+/// How long a server keeps the record of a request without a lease, and of what an acquire took: longer than
+/// anybody sends it again. Records of answered requests go within a quarter of a second (`FinishedRecords`).
+/// A killed client leaves its last ones: a server cannot tell whether an answer arrived.
 pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(3_600);
 
-/// For how long a server keeps out an acquire that was undone. It takes nothing later than a few seconds after somebody waited for it.
+/// How long a server refuses an undone acquire: none arrives more than seconds after its caller's wait.
 pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
 
-/// A request that is safe to repeat, and the record by which the server knows it, if any.
+/// A request that is safe to repeat, and its idempotency record at the server, if any.
 #[derive(Debug)]
 pub(crate) struct Once {
     pub(crate) request: Request,
@@ -431,7 +431,7 @@ impl From<Request> for Once {
     }
 }
 
-/// A request with a record of its own: the key that remembers the answer to it. It is done once, however often it is sent.
+/// A request with a record of its own: a key that keeps the answer, so that a repetition has no effect.
 pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request) -> Once {
     let record = names.record("locklab_answer_latch", rand::random());
     Once {
@@ -449,7 +449,7 @@ static EXTEND: Script = script!("extend");
 pub(super) static LOOK: Script = script!("look");
 static FORCE_RELEASE: Script = script!("force_release", "speak");
 
-/// Deletes a lock and what goes with it, and says so.
+/// Deletes a lock and its companion key, and publishes that.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
     let mut request = of_lock(RequestCommand::Script(&FORCE_RELEASE), names);
     if let Some(with) = with {
@@ -463,7 +463,7 @@ pub(crate) fn left(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
 
-/// A script for owners that hold once, and for those that may hold several times, in front of which stands how their holds are counted.
+/// A script in two forms: for owners that hold once, and for those that may hold several times.
 #[derive(Debug)]
 pub(super) struct Counting {
     pub(super) once: Script,
@@ -489,7 +489,7 @@ impl Counting {
     }
 }
 
-/// A script for both sorts of owner, by its name and the texts in front of its own.
+/// A `Counting` of both forms, by the script's name and the texts that precede it.
 macro_rules! counting {
     ($name:literal $(, $before:literal)*) => {
         $crate::kind::form::Counting {
