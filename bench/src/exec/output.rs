@@ -1,7 +1,7 @@
 //! The lines of a driver's standard output, each with the moment at which its first byte could be read.
 //!
-//! A thread of its own waits for the bytes and does nothing else: what a driver says is so many milliseconds old is counted back from this
-//! moment, and a busy runtime or a long queue would make it younger than it is.
+//! A thread of its own waits for the bytes and does nothing else. A driver's ages are counted back from this
+//! moment, and a busy runtime or a long queue would make them too short.
 
 use std::{
     fs::File,
@@ -17,9 +17,9 @@ use nix::{
 use results::limits::DRIVER_LINE;
 use tokio::{process::ChildStdout, sync::mpsc};
 
-/// Lines that may wait to be understood; then the driver has to wait.
+/// Lines that may wait to be parsed; beyond that the driver has to wait.
 const QUEUE: usize = 256;
-/// What is read at once: a pipe's whole buffer.
+/// Bytes per read: a pipe's whole buffer.
 const READ: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(super) enum LineError {
     /// The pipe failed.
     #[error("its output cannot be read: {0}")]
     Io(io::Error),
-    /// A line without an end; its beginning.
+    /// A line that is too long; its beginning.
     #[error("printed a line without an end, which begins `{0}`")]
     TooLong(String),
 }
@@ -54,7 +54,7 @@ impl Output {
             .name("driver-output".to_owned())
             .spawn(move || {
                 if let Err(error) = read(stdout, &stopped, &sender) {
-                    // Without a receiver nobody wants to know.
+                    // Without a receiver nobody needs the line.
                     let _ = sender.blocking_send(Err(error));
                 }
             })?;

@@ -24,9 +24,9 @@ const CYCLES: Workload = Workload {
 /// All tasks meet at one lock, or one set of permits.
 const MEETING: Workload = Workload {
     spread: Spread::One,
-    // A hold of no length could not overlap another one, so nothing would be shown about safety.
+    // A hold of zero length cannot overlap another, and would show nothing about safety.
     hold: MS,
-    // Without thinking a releaser mostly meets itself again.
+    // Without think time, the releaser mostly acquires the lock again itself.
     think: Duration::from_millis(2),
     hands_off: true,
     paced: true,
@@ -45,14 +45,14 @@ const CHOOSING: Workload = Workload {
 
 /// Every workload, in the order of the docs.
 pub static WORKLOADS: &[Workload] = &[
-    // What acquire and release cost when nobody is in the way.
+    // What acquire and release cost without contention.
     Workload {
         name: "uncontended",
         about: "each task acquires and releases locks of its own, as fast as it can",
         paced: true,
         ..CYCLES
     },
-    // How soon, how fairly and at what price a lock passes from hand to hand.
+    // How fast, how fairly and at what price a contended lock is handed on.
     Workload {
         name: "contended",
         about: "all tasks want one lock, hold it for 1 ms and think for 2 ms",
@@ -81,7 +81,7 @@ pub static WORKLOADS: &[Workload] = &[
         about: "tasks take one of many locks (1,000 unless --locks says else), each as likely as the next, and hold it for 1 ms",
         ..CHOOSING
     },
-    // A few locks are hot: most calls find nobody in the way, some a queue.
+    // A few locks are hot: most calls find no waiter, some find a queue.
     Workload {
         name: "zipf",
         about: "tasks take one of many locks (1,000 unless --locks says else), the n-th as often as 1/n^0.99, and hold it for 1 ms",
@@ -95,17 +95,17 @@ pub static WORKLOADS: &[Workload] = &[
         asks: CycleShape::Sides { writes: 0.1 },
         ..MEETING
     },
-    // What a transaction over a few of many things pays, and whether two ever meet in the middle.
+    // What a transaction over a few of many things costs, and whether two ever hold one thing at once.
     Workload {
         name: "multi",
         about: "tasks take 3 of several locks at once, as many as tasks unless --locks says else, and hold them for 1 ms",
         asks: CycleShape::Together(3),
         locks: None,
-        // A hand-off would be that of one lock, and who waits for three is not kept waiting by one: no such figure is given.
+        // A hand-off is that of one lock, and one lock does not delay a waiter for three: no such figure.
         hands_off: false,
         ..CHOOSING
     },
-    // How soon a permit that was given back is taken again, and whether there are ever more than there should be.
+    // How fast a released permit is acquired again, and whether more are ever held than exist.
     Workload {
         name: "semaphore",
         about: "all tasks want one of 4 permits, hold it for 1 ms and think for 2 ms",
@@ -121,7 +121,7 @@ pub static WORKLOADS: &[Workload] = &[
         rhythm: Rhythm::Keep,
         ..CYCLES
     },
-    // How long until the next one has the lock of a holder that died, and how much of that is more than the lease.
+    // How long until the next waiter holds the lock of a dead holder, and how far that exceeds the lease.
     Workload {
         name: "crash",
         about: "a client takes a lock for 100 ms and vanishes; its task waits for the lock with another client; a cycle is one recovery",
@@ -136,7 +136,7 @@ pub static WORKLOADS: &[Workload] = &[
         rhythm: Rhythm::Churn,
         ..CYCLES
     },
-    // As people time a lock by hand: how long 10,000 pairs take.
+    // How long 10,000 pairs take, as people time a lock by hand.
     Workload {
         name: "pairs",
         about: "each task acquires and releases one of 10,000 names after the other; the row says how long 10,000 pairs take one task",

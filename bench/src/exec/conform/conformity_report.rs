@@ -1,4 +1,4 @@
-//! What was found of a driver, as text, as JSON and as JUnit.
+//! Renders what `conform` found of a driver as text, JSON and JUnit.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Conformity {
             .filter(move |step| step.outcome == outcome)
     }
 
-    /// For a person.
+    /// The result as text for a terminal.
     pub fn text(&self, driver: &str) -> String {
         let mut out = format!("{driver}\n");
         for step in &self.steps {
@@ -61,7 +61,7 @@ impl Conformity {
         out + &format!("\n{not}: {kept} steps kept, {broken} broken, {skipped} skipped\n")
     }
 
-    /// As `--json` has it.
+    /// The result as `--json` prints it.
     pub fn to_json(&self, driver: &str) -> Value {
         let ns = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let steps = self.steps.iter().map(|step| {
@@ -77,7 +77,7 @@ impl Conformity {
         })
     }
 
-    /// A test case for each step.
+    /// The result as JUnit, a test case for each step.
     pub fn junit(&self, driver: &str) -> Result<String, ReportError> {
         let cases = self.steps.iter().map(|step| Case {
             name: step.name.to_owned(),

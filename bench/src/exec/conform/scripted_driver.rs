@@ -1,6 +1,6 @@
-//! A driver spoken to line by line: everything that does not keep to the protocol is noted.
+//! A driver that a step talks to line by line. Everything that breaks the protocol is noted.
 //!
-//! Unlike the subject's own client it believes nothing: it goes on after a wrong line as long as the process lives.
+//! Unlike the subject's own client, this one goes on after a wrong line as long as the process lives.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,10 +28,10 @@ use crate::{
 
 #[derive(Debug, Clone)]
 pub(super) struct Reply {
-    /// From the request's writing to the answer's first byte.
+    /// From writing the request to the first byte of its reply.
     pub(super) took: Duration,
     pub(super) at: Instant,
-    /// The ending: the one key beside `id`.
+    /// The reply's ending: its one key beside `id`.
     pub(super) ending: String,
     pub(super) body: Value,
 }
@@ -39,7 +39,7 @@ pub(super) struct Reply {
 pub(super) struct ScriptedDriver {
     child: Child,
     processes: Processes,
-    /// `None` once its input was ended.
+    /// `None` once the driver's input was closed.
     stdin: Option<ChildStdin>,
     output: Output,
     logged: oneshot::Receiver<()>,
@@ -47,10 +47,10 @@ pub(super) struct ScriptedDriver {
     next_id: u64,
     asked: BTreeMap<u64, Instant>,
     answered: BTreeSet<u64>,
-    /// By the request; the error is what is wrong with an answer without one ending.
+    /// Replies by request id; the error says what is wrong with a reply that has not exactly one ending.
     replies: BTreeMap<u64, Result<Reply, String>>,
     pub(super) events: Vec<Object>,
-    /// What it did that no driver may, line by line.
+    /// What the driver did against the protocol, one entry per line.
     pub(super) wrong: Vec<String>,
     over: bool,
 }
@@ -98,7 +98,7 @@ impl ScriptedDriver {
         id
     }
 
-    /// Writes a line as it is. A broken pipe shows in the answer that does not come.
+    /// Writes a line unchanged. A broken pipe shows as a missing reply.
     pub(super) async fn line(&mut self, line: &str) {
         if let Some(stdin) = &mut self.stdin {
             let text = format!("{line}\n");
@@ -116,7 +116,7 @@ impl ScriptedDriver {
         let deadline = tokio::time::Instant::now() + within;
         loop {
             if let Some(reply) = self.replies.remove(&id) {
-                // A line that answers it in no way the protocol has: nothing better will come.
+                // The reply broke the protocol, and no better one will come.
                 return reply.map_err(|wrong| format!("{wrong}{}", log_tail(self.to.log.as_ref())));
             }
             if self.over {
@@ -164,7 +164,7 @@ impl ScriptedDriver {
 
     fn take(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
-        // Of so many lines that are wrong no other one says more.
+        // So many wrong lines are enough: another one says nothing new.
         self.over |= self.wrong.len() == limits::EVENTS;
         let (id, ending) = match Line::parse(line) {
             Ok(Line::Event(event)) => {
@@ -213,7 +213,7 @@ impl ScriptedDriver {
         format!("the driver {how} instead{}", log_tail(self.to.log.as_ref()))
     }
 
-    /// Waits for the process to end by itself; its exit code. The error says what it did instead.
+    /// Waits for the process to exit, and gives its exit code. The error says what the process did instead.
     pub(super) async fn wait(&mut self, within: Duration) -> Result<Option<i32>, String> {
         match tokio::time::timeout(within, self.child.wait()).await {
             Ok(Ok(status)) => {
@@ -225,7 +225,7 @@ impl ScriptedDriver {
         }
     }
 
-    /// SIGKILL to all of its processes, and waits until they are gone.
+    /// Sends SIGKILL to all of the driver's processes, and waits until they are gone.
     pub(super) async fn kill(&mut self) {
         let _ = self.child.kill().await;
         self.processes.end().await;
