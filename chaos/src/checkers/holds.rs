@@ -29,22 +29,22 @@ pub(crate) fn ms(t_ns: u64) -> String {
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationEnd {
-    /// It worked.
+    /// Ok: it took effect.
     Ok,
-    /// The lock was taken until the end of the wait.
+    /// Busy: another held the lock for the whole wait.
     Busy,
-    /// The library does not hold the lock.
+    /// Not held: the library does not hold the lock.
     NotHeld,
-    /// It certainly did not happen.
+    /// Failed: it certainly took no effect.
     Failed,
-    /// It may have happened.
+    /// Unknown: it may have taken effect.
     Unknown,
     /// There is no answer in the history.
     Open,
 }
 
 impl OperationEnd {
-    /// Those of a history, in the order above.
+    /// The endings in the order above.
     pub(super) const WORDS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
 
     pub(crate) fn word(self) -> &'static str {
@@ -101,7 +101,7 @@ pub struct Grant {
     pub promise: Promise,
     /// The acquire ended unknown.
     pub unknown: bool,
-    /// It is held: answered ok, or proven later.
+    /// The grant is a hold: answered ok, or proven later.
     pub held: bool,
     /// The fencing token.
     pub token: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Grant {
     pub told_ns: u64,
     /// When it returned.
     pub returned_ns: u64,
-    /// When the library said that it is lost, for the first time.
+    /// When the library first reported the grant lost.
     pub lost_ns: Option<u64>,
     /// Its first and its last step, indices into the record's steps.
     pub(super) steps: (u32, u32),
@@ -144,7 +144,7 @@ pub struct Ask {
     pub wait_ns: Option<u64>,
     /// Permits, where said.
     pub permits: Option<u32>,
-    /// The grant that it gave, an index into [`Record::grants`].
+    /// The grant that answered it, an index into [`Record::grants`].
     pub grant: Option<u32>,
 }
 
@@ -186,7 +186,7 @@ pub struct Accepted {
 pub struct Stall {
     /// The client, a number in [`Record::clients`]; `None` is the recorder.
     pub client: Option<u32>,
-    /// When it was last seen to go.
+    /// The last moment before the stall at which the process was seen to run.
     pub from_ns: u64,
     /// When it went on.
     pub to_ns: u64,
@@ -219,9 +219,9 @@ pub struct Record {
     pub probes: BTreeMap<u32, Vec<(u64, bool)>>,
     /// The lease of renewed locks per client, where the library said it, in nanoseconds.
     pub watchdog_ns: BTreeMap<u32, u64>,
-    /// Clients whose library cannot tell a release that found nothing.
+    /// Clients whose library does not report that a release found nothing.
     pub blind: BTreeSet<u32>,
-    /// Clients whose library's every renewal is on record.
+    /// Clients whose library reports every renewal.
     pub reporting: BTreeSet<u32>,
     /// Whether the library of every client that says its features tells its holder of a loss; `None` where none says them.
     pub tells_holder: Option<bool>,
@@ -313,7 +313,7 @@ impl Record {
         self.death_since(self.ask_of(grant).client, grant.told_ns)
     }
 
-    /// When an acquire was over: at its answer, else at its client's death; `None` while it is in flight to the end.
+    /// When an acquire ended: at its answer, else at its client's death; `None`: in flight at the end.
     pub(crate) fn over_ns(&self, ask: &Ask) -> Option<u64> {
         ask.returned_ns.or_else(|| self.asker_died_ns(ask))
     }
@@ -332,8 +332,8 @@ impl Record {
         (self.ended_ns.len() - before) as u64
     }
 
-    /// From a fault's injection to the first grant that shows that the lock goes on: asked for once the fault was in place, or granted so
-    /// long after that no answer can have been under way any more.
+    /// From a fault's injection to the first grant that shows the lock working again. The grant's acquire
+    /// began once the fault was in place, or the grant came too late to be an answer that was under way.
     pub(crate) fn goes_on_after_ns(&self, injected_ns: u64, in_place_ns: u64) -> Option<u64> {
         let arrived_ns = in_place_ns.saturating_add(AFTER_HEAL_NS);
         let grants = self.granted().filter(|grant| {

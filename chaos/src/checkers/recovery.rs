@@ -130,7 +130,7 @@ pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     let again = |lock: u32| {
         let probes = record.probes.get(&lock).map_or(&[][..], Vec::as_slice);
         let down = faults::refused(probes);
-        // It may have been refused at once, or only when the fault was in place.
+        // The probe may be refused at once, or only when the fault is in place.
         let mut since = down.iter().filter(|(down_ns, _)| *down_ns >= from_ns);
         since.next().map_or(from_ns, |(_, up_ns)| up_ns)
     };
@@ -184,7 +184,7 @@ pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
     (0..record.locks.len()).filter_map(of_lock).max()
 }
 
-/// From an instant until the first of those that held then heard that it does not hold any more.
+/// From an instant until the first holder of that time learns that it has lost the lock.
 fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
     let held = record.grants.iter().filter(|grant| {
         grant.held && grant.returned_ns <= from_ns && belief::end_ns(record, grant) >= from_ns

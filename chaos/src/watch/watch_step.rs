@@ -14,11 +14,11 @@ use super::recipe_table::Recipe;
 use super::units::ClientNames;
 use super::votes::MemberVote;
 
-/// A server ends a lease at a whole millisecond, and stamps a line when its command is over: an attempt this close to the end of a lease may have
-/// come before it or after it.
+/// A server ends a lease at a whole millisecond, and stamps a line after its command. An attempt this close
+/// to the end of a lease may have come before or after that end.
 const END_DOUBT_US: u64 = 2_000;
 
-/// How a hold ended of which it is known at the end of the watch only whether connections tell holders apart.
+/// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
 pub(super) const AS_CONNECTIONS_TELL: &str = "another deleted its key, as connections tell";
 
 /// One thing that happens to one lock.
@@ -35,7 +35,7 @@ pub(super) struct WatchStep<'a> {
     pub(super) clients: &'a ClientNames,
     pub(super) values: &'a HashMap<u64, String>,
     pub(super) time_us: u64,
-    /// What a member of a set of masters did in this step.
+    /// What a member of a set of independent masters did in this step.
     pub(super) votes: Vec<MemberVote>,
 }
 
@@ -44,7 +44,7 @@ impl WatchStep<'_> {
         END_DOUBT_US + self.clock_doubt_us + self.options.time_doubt_us
     }
 
-    /// Ends what time has ended.
+    /// Ends the holds and drops the candidates whose leases are over by now.
     pub(super) fn advance(&mut self, lock: &mut LockState) {
         let doubt_us = self.doubt_us();
         let over = |hold: &ServerHold| {
@@ -65,7 +65,7 @@ impl WatchStep<'_> {
         {
             lock.broken_promise = None;
         }
-        // The lease of each of them is over: no holder has it any more.
+        // All candidates' leases are over: none of them holds the lock any more.
         if !lock.candidates.is_empty()
             && lock.candidates.iter().all(|one| {
                 one.until_us
@@ -116,7 +116,7 @@ impl WatchStep<'_> {
             AttemptOutcome::Overwritten => return self.overwritten(lock, attempt),
             AttemptOutcome::ByKey => {}
         }
-        // Who asks again had not been granted.
+        // An owner that asks again had not been granted.
         let asked_before = lock
             .candidates
             .iter()
@@ -142,7 +142,7 @@ impl WatchStep<'_> {
             let lease_us = attempt.until_us.map_or(u64::MAX, |until_us| {
                 until_us.saturating_sub(attempt.time_us)
             });
-            // A hold from before the watch has ended, if it had this lease.
+            // A hold from before the watch has ended by now, if its lease was as long as this one.
             lock.is_known = self.time_us.saturating_sub(self.watched_from_us)
                 > lease_us.saturating_add(doubt_us);
         }
@@ -152,12 +152,12 @@ impl WatchStep<'_> {
         }
     }
 
-    /// Two libraries, or two forms of one key, exclude each other by accident only.
+    /// Finds locks that two libraries, or two key forms, take: those exclude each other only by accident.
     pub(super) fn look_for_two_recipes(&mut self, lock: &mut LockState) {
         if lock.is_mixed || lock.libraries.len().max(lock.forms.len()) < 2 {
             return;
         }
-        // A value may look like another library's once.
+        // A value may look like another library's by chance, so three are asked for.
         let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
             let often = ways.iter().filter(|(_, count)| *count >= 3);
             often.map(|(name, _)| *name).collect()
@@ -182,8 +182,8 @@ impl WatchStep<'_> {
         lock.candidates.push(attempt);
     }
 
-    /// The first candidate had it, if the lock was certainly free and all before it were refused, or if another was refused the free lock
-    /// and only the first had asked before it.
+    /// Grants the first candidate if the lock was free for certain and all before it were refused, or if
+    /// another was refused the free lock and only the first had asked before.
     pub(super) fn settle(&mut self, lock: &mut LockState) {
         let asked_before = |one: &&AcquireAttempt| one.time_us < lock.refused_when_free_us;
         let is_first_alone = lock.candidates.iter().filter(asked_before).count() == 1;
@@ -196,7 +196,7 @@ impl WatchStep<'_> {
         }
     }
 
-    /// The candidate at this place had it: those before it were refused, and those after it, too.
+    /// Grants the candidate at this index, and refuses those before it and after it.
     pub(super) fn decide(&mut self, lock: &mut LockState, place: usize) {
         let all = std::mem::take(&mut lock.candidates);
         for (index, one) in all.into_iter().enumerate() {
@@ -273,7 +273,7 @@ impl WatchStep<'_> {
         self.grant(lock, attempt);
     }
 
-    /// The server has granted it: what was held there is over, whether anybody saw its end or not.
+    /// Ends the other holds of a lock that the server has granted, whether their ends were seen or not.
     pub(super) fn make_room(
         &mut self,
         lock: &mut LockState,
@@ -288,7 +288,7 @@ impl WatchStep<'_> {
         }
     }
 
-    /// A hold has ended unseen: with its lease, or by the server's fault.
+    /// Ends a hold whose end was not seen: its lease ran out, or the server lost it.
     pub(super) fn end_unseen(
         &mut self,
         lock: &mut LockState,
@@ -347,7 +347,7 @@ impl WatchStep<'_> {
         {
             let waiter = lock.waiters.swap_remove(place);
             called_us = waiter.first_us.min(attempt.time_us);
-            // A release may hand the lock to somebody who waits: it is then sent by another.
+            // A release may hand the lock to a waiter: another owner then sends it.
             if attempt.recipe.is_by_script {
                 attempt.owner.client = waiter.owner.client;
             }
@@ -433,7 +433,7 @@ impl WatchStep<'_> {
         }
     }
 
-    /// What is found out late: a hold whose lease has ended by now, and had not when somebody else was granted the lock.
+    /// The hold that a server lost, found late: its lease is over now, and was not when another was granted.
     fn promised_until_later(
         &self,
         lock: &LockState,
@@ -450,7 +450,7 @@ impl WatchStep<'_> {
         Some((*hold, "the server had lost it"))
     }
 
-    /// A hold is over before the end that the server had promised.
+    /// Notes that a hold ended before the lease that the server had promised.
     pub(super) fn break_promise(
         &mut self,
         lock: &mut LockState,
@@ -467,7 +467,7 @@ impl WatchStep<'_> {
         lock.broken_promise = Some((hold, how));
     }
 
-    /// An owner did what only a holder can do: it had the lock, whatever was thought before.
+    /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.
     pub(super) fn prove(&mut self, lock: &mut LockState, owner: &LockOwner) -> Option<usize> {
         let held = |lock: &LockState| lock.hold_of(owner);
         if let Some(place) = held(lock) {
@@ -493,7 +493,7 @@ impl WatchStep<'_> {
         None
     }
 
-    /// Somebody had it from before the watch.
+    /// Adds a hold that began before the watch.
     pub(super) fn adopt(
         &mut self,
         lock: &mut LockState,
@@ -523,7 +523,7 @@ impl WatchStep<'_> {
         lock.holds.len() - 1
     }
 
-    /// What happens to it is not seen for a while: a holder may give it back. The history has that as done, so that it accuses nobody.
+    /// Ends the holds of a lock that goes unseen for a while, as releases in the history: nobody is accused.
     pub(super) fn lose_sight(&mut self, lock: &mut LockState) {
         for hold in std::mem::take(&mut lock.holds) {
             if hold.number > 0 && !lock.is_shared {
@@ -533,7 +533,7 @@ impl WatchStep<'_> {
         }
     }
 
-    /// The watch is over.
+    /// Counts what is still held or undecided at the end of the watch.
     pub(super) fn end(&mut self, lock: &mut LockState) {
         for hold in std::mem::take(&mut lock.holds) {
             if hold.is_adopted {
