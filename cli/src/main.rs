@@ -21,7 +21,7 @@ use crate::args::Cli;
 const UNWRITTEN: &str = "the result could not be written to standard output: ";
 
 fn main() -> ExitCode {
-    // Whatever is said from now on, these are not.
+    // Learn the secrets of the command line first: nothing printed from now on shows them.
     for argument in std::env::args_os().chain(std::env::var_os("LOCKLAB_TARGET")) {
         results::secrets::learn(&argument.to_string_lossy());
     }
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             if asked_for {
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
                 return match printed {
-                    // Who reads only the beginning has what was asked for.
+                    // A reader that closes the pipe early, such as `head`, has what it asked for.
                     Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                         let _ = writeln!(std::io::stderr().lock(), "locklab: {UNWRITTEN}{error}");
                         ExitCode::from(exit::MISSING)
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
                     _ => ExitCode::from(exit::AS_EXPECTED),
                 };
             }
-            // It repeats what was typed, which may come from anywhere.
+            // The message repeats what was typed, which may contain anything: it is cleaned for the terminal.
             let said = terminal::message(&error.render().to_string());
             let _ = writeln!(std::io::stderr().lock(), "{said}");
             return ExitCode::from(exit::USAGE);
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
                 .unwrap_or_else(|| "it ended in a panic".to_owned())
         ))
     });
-    // A script that reads only the exit code must not take a result for complete that never arrived.
+    // A script may read only the exit code: a result that was not written must not count as complete.
     let done = done.map(|code| match terminal.lost() {
         None => code,
         Some(error) => {
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A panic is said as everything else is. One by which a library says that the machine lacks something is the error of its command.
+/// Prints a panic as any other error. One that says what the machine lacks is its command's error.
 fn say_panic(panic: &PanicHookInfo<'_>) {
     let said = panic.to_string();
     if exit::of_text(exit::DEFECT, &said) == exit::DEFECT {

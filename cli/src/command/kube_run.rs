@@ -38,7 +38,7 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         cluster.has_chaos_mesh().await.map_err(cluster_failed)?;
     }
     let objects = objects(&spec);
-    // All that the API refuses is said before anything is made.
+    // A dry run first: what the API refuses is reported before anything is made.
     cluster
         .apply(&objects, true)
         .await
@@ -57,7 +57,7 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         terminal.warn(&format!("could not be deleted: {what}"));
     }
     let (code, _) = done?;
-    // A harm that may go on is no clean end.
+    // A fault that may go on is no clean end.
     Ok(if stayed.is_empty() {
         code
     } else {
@@ -65,7 +65,7 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     })
 }
 
-/// From the first object to the run at home. Gives its exit code, and the files that stayed in the volume.
+/// Makes the objects, waits and brings the run home. Gives its exit code, and the files left in the volume.
 async fn carried_out(
     cluster: &Cluster,
     spec: &Spec,
@@ -108,7 +108,7 @@ async fn carried_out(
         text::summary(&run, terminal.text_options())
     })?;
     terminal.note(&format!("merged: {}", home.path().display()));
-    // A pod that was killed says nothing of the verdict.
+    // A killed pod gives no verdict.
     let code = u8::try_from(exit_code)
         .ok()
         .filter(|code| *code < 128)

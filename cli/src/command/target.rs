@@ -26,7 +26,7 @@ use crate::args::{TargetConsent, elsewhere, unconnected};
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// How long keys of a run are looked for on somebody else's servers, at its end.
+/// How long the end of a run looks for its keys on somebody else's servers.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) const SERVERS: &str = "Servers";
@@ -106,7 +106,7 @@ pub(crate) fn allowable(text: &str) -> Result<String, String> {
     ))
 }
 
-/// The harness trusts servers as the locks do.
+/// The harness's own TLS connections: they trust the certificates that the locks trust.
 #[derive(Debug)]
 struct OverTls(TlsHandshake);
 
@@ -129,20 +129,20 @@ pub(crate) fn allow(url: &str, mine: bool) -> anyhow::Result<()> {
 pub(crate) struct Servers {
     url: String,
     mine: bool,
-    /// `None`: they are of another system than Redis.
+    /// `None`: the servers are of another system than Redis.
     target: Option<Target>,
     kind: TopologyKind,
     loopback: bool,
     named_by_address: bool,
     allow: Vec<String>,
-    /// What they are, once they were asked; until then they are taken for what each scenario wants.
+    /// The servers as they answered; before they were asked, each scenario's own topology is assumed.
     found: Option<External>,
-    /// Who carries faults out there besides the harness.
+    /// The engine that carries faults out there, besides the harness.
     pub(crate) engine: Option<Arc<dyn Engine>>,
 }
 
 impl Servers {
-    /// As far as their URL says, without asking them. `mine`: they may be touched although they are not on this machine.
+    /// Servers by their URL alone, unasked. `mine`: their owner allows runs beyond this machine.
     pub(crate) fn of(url: &str, mine: bool) -> anyhow::Result<Self> {
         let servers = |target, kind, loopback, named_by_address| Servers {
             url: url.to_owned(),
@@ -189,8 +189,8 @@ impl Servers {
         Ok(servers(Some(target), kind, loopback, by_address))
     }
 
-    /// Refuses servers that lead to others elsewhere, before anybody is told of them: the drivers of other libraries follow wherever
-    /// they lead. What else is wrong with them is said by the code that uses them.
+    /// Refuses servers that redirect to others elsewhere, before a driver hears of them: drivers of other
+    /// libraries follow every redirect. What else is wrong with them is reported by the code that uses them.
     pub(crate) async fn stay_here(&self) -> anyhow::Result<()> {
         match &self.target {
             Some(target) if !self.mine && self.kind.announces_addresses() => {
@@ -241,7 +241,7 @@ impl Servers {
         Ok(self.found.insert(found))
     }
 
-    /// They in place of servers that a scenario starts, for the run whose keys begin so; `None` as long as they were not asked.
+    /// These servers in place of a scenario's, for the run with this key prefix; `None` until asked.
     pub(crate) fn for_run(&self, prefix: &str) -> Option<Arc<dyn Provisioner>> {
         let found = self.found.as_ref()?;
         Some(Arc::new(found.for_run(prefix)))
@@ -260,7 +260,7 @@ impl Servers {
         Ok(())
     }
 
-    /// The same; what stays there is said.
+    /// As `remove`; a failure becomes a warning that names what may remain.
     pub(crate) async fn remove_keys(&mut self, prefix: &str, terminal: &Terminal) {
         if let Err(why) = self.remove(prefix, terminal).await {
             terminal.warn(&format!(
@@ -269,10 +269,10 @@ impl Servers {
         }
     }
 
-    /// Faults on servers beyond this machine need their owner's word, whatever the servers are.
+    /// Faults on servers beyond this machine need their owner's permission, whatever the servers are.
     pub(crate) fn check_allowed(&self, sources: &[ScenarioSource]) -> anyhow::Result<()> {
         let wrong = sources.iter().filter_map(|source| {
-            // What cannot be read is said with everything else that is wrong.
+            // An unreadable scenario is reported with the other mistakes.
             let scenario = source.scenario.as_ref().ok()?;
             let wrong = not_allowed(scenario, self.loopback, &self.allow);
             (!wrong.is_empty()).then(|| source.complaints(wrong))
@@ -306,7 +306,7 @@ impl Servers {
     }
 }
 
-/// What every master says of itself. Unless they are `mine`, none is asked beyond this machine that the target does not name.
+/// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
 pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<ServerReport>> {
     let options = ClientOptions::default().only_named_addresses(!mine);
     let client = Client::connect(target, options)
@@ -323,7 +323,7 @@ pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<Se
     }
 }
 
-/// How servers of Redis are reached; by a socket nobody dials them.
+/// How Redis servers are reached; nobody dials servers behind a Unix socket.
 async fn described(target: &Target, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
     let tls = TlsHandshake::of(target).map_err(exit::usage)?;
     let mut addresses = Vec::new();
