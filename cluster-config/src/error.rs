@@ -1,4 +1,4 @@
-//! What can go wrong with servers, by what a caller does about it.
+//! Errors of servers, sorted by what a caller does about them.
 
 /// An error of a provisioner or of a running deployment. Its text is the whole message, ready to print: which node, what happened, the
 /// remedy, and several lines when a log is quoted.
@@ -8,7 +8,7 @@ pub enum ClusterError {
     /// A package, a binary or an engine is missing or too old (exit code 69).
     #[error("{0}")]
     Missing(String),
-    /// What was asked for cannot be had by anybody: a port that there is not, a directory that is a file (exit code 64).
+    /// The request cannot work anywhere: no such port, a directory that is a file (exit code 64).
     #[error("{0}")]
     Invalid(String),
     /// A server does not know a line of its configuration (exit code 65 where the line is from a file).
@@ -19,7 +19,7 @@ pub enum ClusterError {
         /// The whole message.
         message: String,
     },
-    /// Nobody listens at the node's address: what was to be sent there was certainly not.
+    /// Nobody listens at the node's address, so the request was certainly not sent.
     #[error("{0}")]
     Refused(String),
     /// Anything else.

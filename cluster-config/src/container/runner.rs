@@ -48,9 +48,9 @@ struct RunnerState {
     deployment: String,
     /// The directory below which every node has its own.
     data: PathBuf,
-    /// Of every container that there may be.
+    /// Names of all containers that may exist.
     names: Vec<String>,
-    /// What the servers are, if not Redis.
+    /// The servers' system, if not Redis.
     system: Option<&'static dyn System>,
     labels: BTreeMap<String, String>,
     running: Mutex<BTreeMap<String, RunningContainer>>,
@@ -165,7 +165,7 @@ impl RunnerState {
         request
     }
 
-    /// Whom its servers run as: this user, or nobody where the server refuses root.
+    /// The user that the servers run as: this user, or `nobody` where the server refuses root.
     fn user(&self) -> (Uid, Gid) {
         let own = (nix::unistd::getuid(), nix::unistd::getgid());
         match self.system {
@@ -196,7 +196,7 @@ impl RunnerState {
                 .map_err(|error| failed!("{}: {error}", node.dir.display()))?;
             words = container_words(system, Path::new(&self.image.program), &node);
         }
-        // Others than this user may not pass the deployment's directory.
+        // Other users may not pass the deployment's directory.
         let own = if self.system.is_some() {
             &node.dir
         } else {
@@ -225,7 +225,7 @@ impl RunnerState {
             .pid
             .and_then(|pid| u32::try_from(pid).ok())
             .unwrap_or(0);
-        // Its environment is there a moment later than it, and its group already.
+        // The process has its group at once, and its environment a moment later.
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let process = ProcessId::of(pid)
             .filter(|process| group.contains(&id) || process.has_variable(MARK, &self.deployment));
@@ -258,7 +258,7 @@ async fn start(
         .await
         .map_err(|error| failed!("cannot start a container for {node}: {error}"))?;
     let id = container.id().to_owned();
-    // Its drop would remove it, but needs a runtime to be current and blocks its thread; `end` and the reaper do it instead.
+    // Drop needs a current runtime and blocks its thread: `end` and the reaper remove the container.
     std::mem::forget(container);
     Ok(id)
 }
@@ -283,7 +283,7 @@ async fn follow(shared: Arc<RunnerState>, node: String, id: String, log: PathBuf
     let mut lines = std::pin::pin!(docker.logs(&id, Some(options)));
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&log) {
         while let Some(Ok(line)) = lines.next().await {
-            // A full disk costs the log and nothing else.
+            // A full disk costs only the log.
             let _ = file.write_all(&line.into_bytes());
         }
     }
@@ -343,7 +343,7 @@ impl Runner for Containers {
         if let Some(process) = started.process {
             return process_state(process.pid);
         }
-        // The engine's machine is another one, so the engine is asked what `ps` says there.
+        // The engine runs on another machine, so the engine is asked for what `ps` shows there.
         let docker = self.shared.engine.docker.clone();
         let asked = engine::block(async move {
             let options = TopOptionsBuilder::new().ps_args("-o pid,stat").build();

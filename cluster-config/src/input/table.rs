@@ -38,13 +38,13 @@ pub fn read_file<T>(
     }
 }
 
-/// What was read of a table.
+/// The result of reading a table.
 #[derive(Debug)]
 pub struct ReadTable<T> {
     /// The table without what was refused; `None` if what is left is no `T`.
     pub value: Option<T>,
-    /// Where values were refused: keys from the top, and in lists numbers from 0. Unknown keys are not among them. Behind an entry that
-    /// was refused as a whole the others of its list have moved up.
+    /// Paths of refused values: keys from the top, and indices from 0 in lists. Unknown keys are not among
+    /// them. Later entries of a list move up by one when an entry is refused as a whole.
     pub refused: Vec<Vec<String>>,
 }
 
@@ -56,7 +56,7 @@ pub fn read_table<T: DeserializeOwned>(
 ) -> ReadTable<T> {
     let mut whole = Spanned::new(0..0, DeValue::Table(table.clone()));
     let mut refused = Vec::new();
-    // Each one costs another reading of the whole.
+    // Each mistake costs another reading of the whole table.
     for _ in 1..PROBLEMS_SHOWN {
         let error = match T::deserialize(ValueDeserializer::from(whole.clone())) {
             Ok(value) => {
@@ -80,7 +80,7 @@ pub fn read_table<T: DeserializeOwned>(
         let mut message = error.message().to_owned();
         let asked = |path: &[String], probe| asked_with::<T>(&whole, path, probe);
         if message == "wanted string or table" {
-            // Of a word that it does not know, a choice says which it knows.
+            // Probe with an unknown word: the enum's error then lists the words that it knows.
             let probe = DeValue::String("".into());
             message = asked(&path, probe).unwrap_or(message);
         } else if let [list @ .., entry] = path.as_slice()
@@ -89,7 +89,7 @@ pub fn read_table<T: DeserializeOwned>(
             && let Some(wanted) = asked(list, DeValue::Boolean(true))
             && wanted.contains(", expected struct ")
         {
-            // A table is read from a list too, value by value: it was written as `[[load]]`.
+            // Serde reads a struct from a list too, value by value: the file had `[[load]]` for `[load]`.
             (message, path) = (wanted, list.to_vec());
             value = at(whole.get_ref(), &path);
         }
@@ -110,7 +110,7 @@ pub fn read_table<T: DeserializeOwned>(
     }
 }
 
-/// The way to what stands at these bytes inside a value: another value, or a key (`None`).
+/// Extends `path` to the item at these bytes of a value: another value, or a key (`None`).
 fn find<'a, 'i>(
     value: &'a Spanned<DeValue<'i>>,
     span: &Range<usize>,
@@ -161,7 +161,7 @@ fn at_mut<'a, 'i>(value: &'a mut DeValue<'i>, path: &[String]) -> Option<&'a mut
     })
 }
 
-/// What is said of a file with another value at the end of a path.
+/// Serde's message about the file with another value at the end of a path.
 fn asked_with<'i, T: DeserializeOwned>(
     whole: &Spanned<DeValue<'i>>,
     path: &[String],

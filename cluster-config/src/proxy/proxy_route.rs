@@ -1,4 +1,4 @@
-//! What our proxies share: a loop that accepts, and a way through a table's links for a proxy that knows both its ends.
+//! Shared by our proxies: an accept loop, and the way through a fault table's links.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ where
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // An error is a connection that broke, which both its ends see for themselves.
+                // An error here is a broken connection, which both ends notice by themselves.
                 connections.spawn(serve(stream, peer));
             }
             // Out of descriptors, or a connection that was gone before it was accepted.
