@@ -13,7 +13,7 @@ use crate::secrets;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryWriteError {
-    /// The operating system said no; the file was cut back to its last whole line.
+    /// The operating system refused the write; the file was cut back to its last whole line.
     #[error("cannot write {}: {source}", path.display())]
     Io {
         /// The file.
@@ -103,7 +103,7 @@ impl HistoryWriter {
         // One write call per line: lines of two processes that append to one file would not mix, and a crash tears one at most.
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
             inner.broken = Some(source.to_string());
-            // What of the line arrived is taken back if possible; if not, a reader drops a torn last line by itself.
+            // A partly written line is cut off again if possible; otherwise readers drop the torn last line.
             let length = inner.length;
             let _ = inner.file.set_len(length);
             return Err(self.failed(source));
@@ -141,7 +141,7 @@ impl HistoryWriter {
     }
 }
 
-/// The words of a line by which it is read: no driver gives them.
+/// Keys of a line that readers parse: their values are never a driver's text.
 const FIXED: [&str; 7] = ["op", "end", "event", "phase", "by", "kind", "fault"];
 
 /// A line of which a part, such as a grant's name, is from a driver that repeats its target.

@@ -1,7 +1,7 @@
 //! Reads conditions, one by one or as the lines of a budget file, and says what is wrong with them and where.
 //!
-//! Written by hand rather than with a parser library: the reading itself is short, and every rule carries its own message with a remedy, which
-//! a library's generic error (a position and what it expected) would not replace.
+//! Written by hand: the grammar is short, and every rule has a message with a remedy. A parser library would
+//! give only a position and what it expected there.
 
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
@@ -58,12 +58,12 @@ impl Compare {
 pub(super) enum Bound {
     /// In the value's own unit.
     Number(f64),
-    /// This many times what the base has.
+    /// This many times the value of the base run.
     OfBase(f64),
     State(&'static str),
 }
 
-/// What a `where` can ask for: its name, and its value at a row and at a scenario.
+/// A field that `where` can test: its name, and its value at a row and at a scenario.
 pub(super) type Field = (
     &'static str,
     Option<fn(&BenchRow) -> String>,
@@ -91,7 +91,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Whether it lets a place through: none that lacks its field.
+    /// Whether a row or scenario passes the filter. One that lacks the field does not.
     pub(super) fn passes(&self, place: &Measured<'_>) -> bool {
         let (_, of_row, of_scenario) = self.field;
         let value = match place {
@@ -113,7 +113,7 @@ pub struct GrammarError {
 }
 
 impl Condition {
-    /// Whether it needs a base.
+    /// Whether the condition compares with a base run.
     pub fn asks_for_base(&self) -> bool {
         matches!(self.bound, Bound::OfBase(_))
     }
@@ -150,7 +150,7 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
     }
 }
 
-/// One condition.
+/// Parses one condition.
 pub fn parse(text: &str) -> Result<Condition, GrammarError> {
     let tokens = tokens(text)?;
     let mut reader = Reader {
@@ -198,7 +198,7 @@ impl Token<'_> {
         self.error(format!("`{}` stands where {wanted} is to be", self.text))
     }
 
-    /// It is none of the known words, of which the nearest is named.
+    /// The error for an unknown word; it names the nearest known one.
     fn unknown(&self, what: &str, known: impl IntoIterator<Item = &'static str>) -> GrammarError {
         let (text, known) = (self.text, Vec::from_iter(known));
         let nearest = nearest(text, known.iter().copied());
@@ -408,7 +408,7 @@ fn with_unit(text: &str, unit: Unit) -> Option<f64> {
                 Some(number(amount)? / seconds)
             }
         },
-        // In its own microseconds.
+        // CPU time is measured in microseconds.
         Unit::Cpu => Some(with_unit(text, Unit::Time)? / NS_PER_US),
         Unit::Time => {
             let split = text.find(|c: char| c.is_alphabetic())?;

@@ -1,4 +1,4 @@
-//! Markdown, as for the summary of a CI job or a comment on a change.
+//! Renders a document as Markdown, for the summary of a CI job or a comment on a change.
 
 use itertools::Itertools;
 
@@ -9,7 +9,7 @@ use crate::answer;
 use crate::run::Run;
 use crate::units::enclosed;
 
-/// So many diagrams are drawn: the summary of a CI job may have a megabyte.
+/// Most diagrams per document: the summary of a CI job may have a megabyte.
 const DRAWN_MAX: usize = 20;
 
 pub(super) fn render(run: &Run) -> String {
