@@ -52,7 +52,7 @@ pub(crate) const MASTER_NAME: &str = "locklab";
 /// Sentinels and the nodes of a cluster need a moment to find each other.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// What a plan led to.
+/// What came of a plan that was carried out.
 #[derive(Debug)]
 pub struct Outcome {
     /// What happened.
@@ -75,18 +75,18 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-/// Carries a plan out. The same plan gives the same outcome, as long as the process and the thread were the same before:
-/// [`swarm`](crate::swarm) sees to that. They are of no use afterwards.
+/// Carries a plan out. One plan gives one outcome, as long as process and thread begin in the same state,
+/// which [`swarm`](crate::swarm) ensures. Both are of no use afterwards.
 ///
-/// `in_full`: with what clients and servers said, and a conviction with its proof, the shortest history that convicts: that takes longer than
-/// the run.
+/// `in_full`: adds the messages between clients and servers, and for a conviction the shortest history that
+/// convicts. That takes longer than the run.
 pub fn run(plan: &Plan, in_full: bool) -> Result<Outcome, SubjectError> {
     let subject = subjects::find(&plan.lock.subject)?;
     system::enter(plan.seed);
     let runtime = system::runtime();
     let recorded = runtime.block_on(record(plan, subject, in_full));
     system::leave();
-    // What is left goes with the process.
+    // The rest is freed with the process.
     std::mem::forget(runtime);
     let recorded = recorded?;
     Ok(judged(plan, recorded, in_full))
@@ -175,7 +175,7 @@ async fn record(
     })
 }
 
-/// Starts the servers and waits until they know each other; while the answer lives, clients of the library are simulated.
+/// Starts the servers and waits until they know each other. Clients are simulated while the result lives.
 pub(crate) async fn begin(network: &Arc<Network>, kind: TopologyKind) -> impl Sized + use<> {
     network.with(State::begin);
     if [TopologyKind::Sentinel, TopologyKind::Cluster].contains(&kind) {
@@ -269,7 +269,7 @@ fn address(name: &str) -> Address {
     }
 }
 
-/// As what clients know a server in a run whose faults are about names.
+/// The name by which clients know a server, in a run whose faults are about names.
 pub(crate) fn by_name(name: &str) -> String {
     address(&named(name)).to_string()
 }
@@ -296,7 +296,7 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
     let options = CheckOptions {
         doubts: recorded.incomplete,
         load: Some(plan.load.does.duration.0),
-        // Nothing here harms by halves: a fault that met only what was down already leaves a run with a fault less.
+        // No fault takes effect by halves here: one that met only servers that were down is left out.
         ..check_options(plan)
     };
     let mut report = check(&history, &options);

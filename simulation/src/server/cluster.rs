@@ -27,19 +27,19 @@ pub(super) struct Node {
     pub(super) epoch: u64,
     pub(super) link: Option<LinkId>,
     pub(super) dialled_at: Duration,
-    /// Since when an answer is awaited, and when the last one came.
+    /// When the oldest unanswered ping was sent, and when the last answer came.
     pub(super) pinged_since: Option<Duration>,
     pub(super) answered_at: Duration,
-    /// It is silent for this node; and for most masters, since when.
+    /// PFAIL: silent for this node. FAIL: since when most masters agree.
     pub(super) is_suspect: bool,
     pub(super) failed_at: Option<Duration>,
-    /// Which masters find it silent, and when they said so.
+    /// The masters that report it silent, and when each reported.
     pub(super) reports: BTreeMap<usize, Duration>,
     pub(super) offset: u64,
     /// When this node last voted for one of its replicas.
     pub(super) voted_at: Option<Duration>,
     pub(super) claims: String,
-    /// The state of the slots for which its claims were looked at.
+    /// `Cluster::changes` plus one when this node's claims were last compared; 0: not yet.
     pub(super) seen: u64,
 }
 
@@ -54,15 +54,15 @@ pub(super) struct Cluster {
     pub(super) epoch: u64,
     pub(super) voted_epoch: u64,
     pub(super) is_ok: bool,
-    /// When it last saw too few masters; and when its process began.
+    /// When this node last saw too few masters; and when its process began.
     pub(super) alone_at: Option<Duration>,
     pub(super) began: Duration,
     pub(super) election: Option<Election>,
     pub(super) manual: Option<Manual>,
     pub(super) pinged_at: Duration,
-    /// It grows with each slot that is given to somebody.
+    /// Counts the assignments of slots.
     pub(super) changes: u64,
-    /// What this node claims, as text, until its slots change.
+    /// This node's claims as text, kept until its slots change.
     own_claims: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Cluster {
     }
 
     fn ranges(&self, of: usize) -> Vec<(u16, u16)> {
-        // Mostly all of a stretch are somebody's, and one look tells.
+        // Mostly one node owns a whole stretch, which one comparison shows.
         const STRETCH: u16 = 256;
         let of = of as u8;
         let mut ranges: Vec<(u16, u16)> = Vec::new();
@@ -170,7 +170,7 @@ impl Cluster {
             .join(" ")
     }
 
-    /// What this node says to have: its own slots, or its master's.
+    /// The slots that this node announces: its own, or its master's.
     pub(super) fn own_claims(&mut self) -> String {
         let of = self.nodes[self.me].master.unwrap_or(self.me);
         let claims = self.own_claims.take().unwrap_or_else(|| self.claims_of(of));
@@ -182,7 +182,7 @@ impl Cluster {
         self.own_claims = None;
     }
 
-    /// Slots as another wrote them.
+    /// Parses slots as another node announced them.
     pub(super) fn read_claims(text: &str) -> impl Iterator<Item = u16> {
         text.split_whitespace().flat_map(|range| {
             let (from, to) = range.split_once('-').unwrap_or((range, range));
@@ -238,7 +238,7 @@ impl Server {
         }
     }
 
-    /// Where a command belongs, if not here, or why nowhere.
+    /// The redirection or error for a command that this node does not serve; `None`: it does.
     pub(super) fn redirected(
         &mut self,
         from: ConnectionId,
@@ -262,7 +262,7 @@ impl Server {
         let connection = self.connections.get(&from);
         let asking = connection.is_some_and(|connection| connection.asking);
         let is_channel = spec.family == super::Family::PubSub;
-        // A replica takes listeners of its shard's channels from everybody.
+        // A replica accepts sharded subscriptions of its shard from every client.
         let reads = is_channel
             || connection.is_some_and(|connection| connection.reads_only) && !spec.has('w');
         let me = cluster.me;
@@ -293,7 +293,7 @@ impl Server {
         (!served).then(|| cluster.redirect("MOVED", slot, owner))
     }
 
-    /// What only a node of a cluster knows.
+    /// Commands that only a node of a cluster knows.
     pub(super) fn about_cluster(
         &mut self,
         from: ConnectionId,
@@ -393,7 +393,7 @@ impl Server {
                 cluster.migrating.remove(&slot);
             }
             if node == me && cluster.importing.remove(&slot).is_some() {
-                // Its claim must be newer than that of the node that had it.
+                // The new owner's claim must be newer than the old owner's.
                 let newest = cluster
                     .nodes
                     .iter()

@@ -1,4 +1,4 @@
-//! Connections of clients: who speaks, in which version of the protocol, and what it waits for.
+//! Connections of clients: who speaks, in which protocol version, and what each waits for.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -124,7 +124,7 @@ impl Server {
     }
 
     pub(super) fn is_paused(&self, spec: &super::command::Spec) -> bool {
-        // Servers are not kept waiting.
+        // `CLIENT PAUSE` does not delay other servers.
         if matches!(spec.name, "bus" | "replconf" | "psync") {
             return false;
         }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::{Server, cluster::Cluster, reply::Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a master that hands over keeps its clients from writing, at most.
+/// Time limit of a manual failover; the master holds writes back for at most twice as long.
 const HAND_OVER: Duration = Duration::from_secs(5);
-/// A replica that has heard nothing for this and ten times the timeout has too old keys.
+/// A replica whose master was silent for longer than this plus ten timeouts has too old data to stand.
 const PING_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub(super) struct Election {
     at: Duration,
-    /// Of its request for votes, once it was sent.
+    /// The epoch of its request for votes, once sent.
     epoch: Option<u64>,
     votes: Vec<usize>,
     is_forced: bool,
@@ -22,13 +22,13 @@ pub(super) struct Election {
 #[derive(Debug, Clone)]
 pub(super) struct Manual {
     until: Duration,
-    /// The offset at which the master stopped, if that is waited for.
+    /// The offset at which the paused master stopped, once that is known.
     stops_at: Option<u64>,
     may_begin: bool,
 }
 
 impl Server {
-    /// CLUSTER FAILOVER.
+    /// Answers `CLUSTER FAILOVER`.
     pub(super) fn asked_to_take_over(&mut self) -> Reply {
         let until = self.now + HAND_OVER;
         let Some(cluster) = &mut self.cluster else {
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// The master has stopped, and says how far it got.
+    /// Notes the offset at which the paused master stopped.
     pub(super) fn hear_of_pause(&mut self, from: usize, is_paused: bool, offset: u64) {
         let Some(cluster) = &mut self.cluster else {
             return;
@@ -111,7 +111,7 @@ impl Server {
             .as_ref()
             .is_some_and(|election| now < election.at || since(election.at) <= 2 * patience);
         if !fresh {
-            // Those of the same master that have read more come first.
+            // Replicas of the same master with a larger offset come first.
             let ahead = (cluster.nodes.iter())
                 .filter(|node| node.master == Some(master) && node.offset > offset);
             let rank = ahead.count() as u32;
