@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::chaos_mesh;
 use crate::objects::{COMPONENT, Object, RUN};
 
-/// A part heals its faults and takes its keys away when it gets SIGTERM; and then Chaos Mesh recovers what is left.
+/// Longest deletion: on SIGTERM a part heals its faults and removes its keys, then Chaos Mesh recovers.
 const GONE_WITHIN: Duration = Duration::from_secs(70);
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -57,7 +57,7 @@ impl ClusterError {
     }
 }
 
-/// How the pod ended that merged.
+/// The end of the pod that merged the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodOutcome {
     /// Its exit code.
@@ -84,7 +84,7 @@ impl Cluster {
         Ok(Self::of(client, namespace))
     }
 
-    /// A namespace of a cluster that somebody talks to already.
+    /// A namespace of a cluster, by a client that is connected already.
     pub fn of(client: Client, namespace: &str) -> Self {
         Self {
             client,
@@ -206,7 +206,7 @@ impl Cluster {
             .unwrap_or_default())
     }
 
-    /// Lets the job go that merges.
+    /// Resumes the suspended merge job.
     async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
         let name = format!("{run}-merge");
         let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
@@ -218,7 +218,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// How the merge ended; `None`: it has not yet.
+    /// The outcome of the merge; `None` until it has ended.
     async fn merged(&self, run: &str) -> Result<Option<PodOutcome>, ClusterError> {
         if !is_over(&self.job(run, "merge").await?) {
             return Ok(None);
@@ -243,12 +243,12 @@ impl Cluster {
         Ok(Some(PodOutcome { exit_code, log }))
     }
 
-    /// Deletes everything that is labelled as the run's, pods first, so that parts heal what they have harmed; then what Chaos Mesh still has; a
-    /// claim only if nothing of it is needed. Gives what stays, in words.
+    /// Deletes the run's objects by label: pods first, so that parts heal their faults, then what Chaos Mesh
+    /// still has, and the claim unless `keep_claim`. Gives what remains, in words.
     pub async fn delete(&self, run: &str, keep_claim: bool) -> Vec<String> {
         let of_run = Self::of_run(run, None);
         let mut stays = Vec::new();
-        // Pods too: nobody else collects those whose owner is gone already.
+        // Pods too: nobody else deletes pods whose owner is gone already.
         for resource in [kind::<Job>(), kind::<StatefulSet>(), kind::<Pod>()] {
             stays.extend(self.delete_all(&resource, &of_run).await);
         }
@@ -271,14 +271,14 @@ impl Cluster {
         stays
     }
 
-    /// Deletes a run's objects of one kind; gives why some stay.
+    /// Deletes a run's objects of one kind; gives the error if some remain.
     async fn delete_all(&self, resource: &ApiResource, of_run: &ListParams) -> Option<String> {
         let (api, how) = (self.dynamic(resource), DeleteParams::background());
         let deleted = async {
             if resource.kind != "Service" {
                 return api.delete_collection(&how, of_run).await.map(drop);
             }
-            // A collection of services cannot be deleted at once.
+            // The API cannot delete services as a collection.
             for service in api.list(of_run).await? {
                 api.delete(&service.name_any(), &how).await?;
             }
@@ -302,7 +302,7 @@ impl Cluster {
         let api = self.dynamic(resource);
         let found = match api.list(of_run).await {
             Ok(found) if found.items.is_empty() => return None,
-            // Not installed.
+            // Chaos Mesh is not installed.
             Err(kube::Error::Api(status)) if status.code == 404 => return None,
             found => found.map(|found| found.items.len()),
         };
@@ -358,7 +358,7 @@ fn exit_code(pod: &Pod) -> Option<i32> {
         .find_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code))
 }
 
-/// What a user should know of a pod; `None`: it is on its way.
+/// A pod's trouble in words for the user; `None`: the pod is on its way.
 fn state(pod: &Pod) -> Option<String> {
     let name = pod.metadata.name.as_deref()?;
     let component = pod.metadata.labels.as_ref()?.get(COMPONENT)?;

@@ -1,4 +1,4 @@
-//! A scenario in parts on Kubernetes: typed objects, a client that applies them and brings the run home, and Chaos Mesh as who does the harm.
+//! Runs a scenario in parts on Kubernetes: typed objects, a client that applies them, Chaos Mesh's faults.
 //!
 //! Promised: every object is in the namespace that was named; what Chaos Mesh cannot do of a scenario is refused before anything is made; what a
 //! run has made is found by its label and deleted at its end. Not promised: that pods run side by side at the same speed, since a cluster's
@@ -21,6 +21,6 @@ mod pods;
 mod servers;
 pub mod spec;
 
-// For those who talk to the same API beside us.
+// For callers that use the same API beside this crate.
 pub use k8s_openapi;
 pub use kube;

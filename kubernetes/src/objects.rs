@@ -27,10 +27,10 @@ use crate::spec::{Servers, Spec, Storage};
 pub const RUN: &str = "app.kubernetes.io/instance";
 /// The label that says what a pod of a run is: `part`, `server` or `merge`.
 pub const COMPONENT: &str = "app.kubernetes.io/component";
-/// A part that fails and may be tried again is tried so often more.
+/// Retries of a part that failed for a reason that may pass.
 const TRIES_MORE: i32 = 3;
-/// Those end a part: 1 and 2 are its verdict, and the others would come out the same again. 69, a server that does not answer, and signals are not
-/// among them.
+/// Exit codes that end a part for good: 1 and 2 are its verdict, and the others would repeat. 69, a server
+/// that does not answer, and signals are not among them.
 const FINAL: [i32; 5] = [1, 2, 64, 65, 70];
 /// The size of a run's own claim.
 const CLAIM_SIZE: &str = "10Gi";
@@ -39,16 +39,16 @@ const RCLONE: &str = "rclone/rclone:1";
 /// An object of the API, with its type kept beside it.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Its kind and where the API has it.
+    /// The object's kind and its place in the API.
     pub resource: ApiResource,
     /// The object.
     pub value: Value,
-    /// The same as a YAML document.
+    /// The object as a YAML document.
     pub yaml: String,
 }
 
 impl Object {
-    /// From its type.
+    /// Makes an object from its type.
     pub fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
         Self {
             resource: ApiResource::erase::<K>(&()),
@@ -57,7 +57,7 @@ impl Object {
         }
     }
 
-    /// Its name.
+    /// The object's name.
     pub fn name(&self) -> &str {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
@@ -69,7 +69,7 @@ pub fn yaml(objects: &[Object]) -> String {
     documents.join("---\n")
 }
 
-/// Everything that a run needs, the job that merges last and suspended: the caller lets it go when the parts have ended.
+/// All objects of a run. The merge job is last and suspended: the caller resumes it after the parts.
 pub fn objects(spec: &Spec) -> Vec<Object> {
     let mut all = vec![Object::of(&config(spec))];
     if let Storage::Volume(class) = &spec.storage {
@@ -167,7 +167,7 @@ fn claim(spec: &Spec, class: Option<&str>) -> PersistentVolumeClaim {
     }
 }
 
-/// What a part may ask of the API where Chaos Mesh does its harm: pods to be seen, and Chaos Mesh's objects, in its own namespace.
+/// A part's permissions where Chaos Mesh does the harm: pods and Chaos Mesh's objects, in its namespace.
 fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
     let metadata = meta(spec, "part");
     let rule = |group: &str, what: &[&str], verbs: &[&str]| PolicyRule {
@@ -224,7 +224,7 @@ fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
 fn worker(spec: &Spec, component: &str) -> Container {
     let mut results = mount("results", "/results");
     if matches!(spec.storage, Storage::Claim(_)) {
-        // Beside what else is there.
+        // An existing claim may hold other data: the run has a folder of its own in it.
         results.sub_path = Some(spec.name.clone());
     }
     Container {
@@ -238,7 +238,7 @@ fn worker(spec: &Spec, component: &str) -> Container {
     }
 }
 
-/// The pod of a worker: where results are a bucket, what carries them there stands beside it, and ends after it.
+/// The pod of a worker. For a bucket, a second container uploads the results and ends after the worker.
 fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
     let mut pod = PodSpec {
         containers: vec![container],
@@ -341,7 +341,7 @@ fn parts(spec: &Spec) -> Job {
             pod_failure_policy: Some(PodFailurePolicy {
                 rules: vec![
                     on_exit_codes("FailIndex", "part"),
-                    // Whom the cluster itself moves away is tried again, and that counts for nothing.
+                    // A pod that the cluster evicts is retried, and that counts as no failure.
                     PodFailurePolicyRule {
                         action: "Ignore".to_owned(),
                         on_exit_codes: None,

@@ -1,4 +1,4 @@
-//! A run as lines of a pod's log, and back: what the API of every cluster hands out, while few let anybody reach into a volume.
+//! Packs a run into lines of a pod's log, and back: every API hands out logs, few hand out volumes.
 //!
 //! A log is kept to some ten megabytes, so the largest histories may have to stay in the volume; the last line says which.
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// What tells our lines from all others in a log.
 const MARK: &str = "locklab-pack ";
-/// So much of a log is used: kubelets keep ten megabytes by default.
+/// Bytes of a log that are used: kubelets keep ten megabytes by default.
 const LOG_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -26,7 +26,7 @@ enum Line {
     End { files: usize, left: Vec<String> },
 }
 
-/// Gives the lines of a run: what a report is made from first, then files from the smallest on.
+/// Writes the lines of a run: first the files that a report needs, then the others from the smallest on.
 pub fn pack(dir: &Path, mut say: impl FnMut(&str)) -> io::Result<()> {
     let mut files = Vec::new();
     below(dir, dir, &mut files)?;
@@ -76,7 +76,7 @@ fn below(root: &Path, dir: &Path, found: &mut Vec<(String, u64)>) -> io::Result<
     Ok(())
 }
 
-/// Writes what a log has into a directory. Gives the files that had to stay where they were.
+/// Unpacks a log into a directory. Gives the files that had to stay in the volume.
 ///
 /// The error says what is wrong with the log.
 pub fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {

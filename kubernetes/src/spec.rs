@@ -1,4 +1,4 @@
-//! What is asked of Kubernetes: a scenario, in how many parts, on which servers, with results kept where.
+//! The specification of a run on Kubernetes: scenario, parts, servers, and where results are kept.
 
 use chaos::scenario::Scenario;
 use cluster_config::{Topology, TopologyKind};
@@ -9,7 +9,7 @@ pub const IMAGE: &str = "locklab:latest";
 /// One run on Kubernetes.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// What the names of its objects begin with; a [`dns_label`].
+    /// The prefix of its objects' names; a [`dns_label`].
     pub name: String,
     /// The namespace that all of them are in. It is never made and never left.
     pub namespace: String,
@@ -19,13 +19,13 @@ pub struct Spec {
     pub parts: u32,
     /// Seed of everything random.
     pub seed: u64,
-    /// Seeds seed … seed+repeat−1.
+    /// How many seeds, counted up from `seed`.
     pub repeat: u32,
-    /// Another lock in the scenario's place.
+    /// A subject that replaces the scenario's lock.
     pub subject: Option<String>,
     /// The scenario's text.
     pub text: String,
-    /// The same, read.
+    /// The scenario, parsed from `text`.
     pub scenario: Scenario,
     /// Where its servers are.
     pub servers: Servers,
@@ -103,7 +103,7 @@ impl Storage {
 }
 
 impl Spec {
-    /// Everything that Kubernetes, or Chaos Mesh there, cannot do of it: the fault's index from 0, or `None`, and why.
+    /// What Kubernetes, or Chaos Mesh there, cannot do: the fault's index from 0, or `None`, and why.
     pub fn refused(&self) -> Vec<(Option<usize>, String)> {
         let mut wrong: Vec<(Option<usize>, String)> = Vec::new();
         if self.servers == Servers::StatefulSet {
