@@ -1,4 +1,14 @@
 //! The kinds of lock: one registry, one file per format on the wire.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `form.rs` | the trait of a kind: its requests, and how it reads replies |
+//! | `hash.rs` | RLock, whose requests the other kinds begin from |
+//! | `plain.rs`, `fenced.rs`, `all_of.rs` | the Redis documentation's; with fencing tokens; several at once |
+//! | `rw.rs` | readers and writers |
+//! | `semaphore.rs`, `permits.rs` | permits without a lease, and with one |
+//! | `fair.rs`, `queued.rs` | a queue at the server |
+//! | `latch.rs` | a count-down latch, which nobody holds |
 
 pub(crate) mod all_of;
 mod fair;

@@ -1,4 +1,17 @@
 //! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of sending out.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `request.rs`, `slot.rs` | a command or script call as bytes, and the cluster slot of its key |
+//! | `drive.rs`, `attempt.rs`, `refusal.rs` | sends until done: the loop, one attempt, refusals by code |
+//! | `single.rs`, `sentinel/`, `cluster/` | the routes: which node a request goes to |
+//! | `vote.rs` | which of several independent masters a connection leads to |
+//! | `node.rs`, `flight.rs` | the connections of a node; work that many ask for at once, done once |
+//! | `dial.rs`, `dial_error.rs`, `tls/` | makes a connection, or says why there is none |
+//! | `conn.rs`, `shared_connection/` | one connection that many tasks share |
+//! | `pubsub/`, `subscriber.rs` | subscriptions, each shared by its waiters |
+//! | `survey.rs` | what a server reports about itself |
+
 mod attempt;
 mod cluster;
 mod conn;
