@@ -10,6 +10,19 @@
 //! 5. Of a history from several clocks, what lies closer together than they are known is a doubt ([`Clocks`]).
 //! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`stalls.rs`).
 //! 7. The verdict of the whole history is the worst of its locks' verdicts.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `reader.rs`, `holds.rs`, `names.rs` | from lines of a history to grants |
+//! | `kinds.rs` | what each kind of lock promises |
+//! | `exclusion.rs`, `spans.rs` | two grants at one time, given an interval for each |
+//! | `contract.rs`, `confirmed.rs`, `belief.rs` | three intervals: promised, confirmed by servers, believed |
+//! | `effect.rs`, `liveness.rs`, `order.rs` | lost writes, a free lock refused, order of grants |
+//! | `evidence_minimum.rs`, `clocks.rs`, `stalls.rs` | doubts |
+//! | `severity.rs` | verdicts from anomalies and doubts |
+//! | `faults.rs`, `majority_reach.rs` | which client a fault touches, and when |
+//! | `recovery.rs`, `fairness.rs` | figures beside the verdicts |
+//! | `porcupine.rs` | the same history for another judge |
 
 pub mod belief;
 mod clocks;

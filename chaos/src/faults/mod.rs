@@ -2,6 +2,19 @@
 //!
 //! A file per fault, or per family of link faults, and one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
 //! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `fault_world.rs`, `settings.rs` | what faults act on, and how they are set |
+//! | `per_target.rs` | the common form: harm a target, show evidence, set it right |
+//! | `kill.rs`, `pause.rs`, `restart.rs`, `power_cut.rs`, `upgrade.rs` | processes |
+//! | `block.rs`, `clock.rs`, `disk.rs`, `stress.rs` | what a process runs on |
+//! | `link.rs`, `link_harms.rs`, `message.rs`, `late_writes.rs`, `names.rs` | the network |
+//! | `client_kill.rs`, `client_pause.rs`, `refuse_command.rs`, `change_password.rs` | servers and clients |
+//! | `command.rs`, `config_set.rs`, `maxmemory.rs` | what a server keeps and how it is configured |
+//! | `failover.rs`, `promote.rs`, `takeover.rs` | another master |
+//! | `migrate_slot.rs`, `migrate_atomic.rs` | slots that move |
+//! | `command_fault.rs`, `engine.rs` | faults that somebody else carries out |
 
 /// Why a fault could not be injected or undone, in the words of `format!`.
 macro_rules! failed {

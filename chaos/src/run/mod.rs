@@ -1,4 +1,12 @@
 //! Runs a plan: servers, clients, load and faults, and then judges what was recorded.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `recorded.rs` | the running part: clients, load and faults, all recorded |
+//! | `knee.rs` | measures a rate that is given as a share of the knee |
+//! | `shared_clients.rs` | several harnesses run the clients of one scenario |
+//! | `stalls.rs` | when the harness itself stood still |
+//! | `run_judgement.rs`, `hand_offs.rs` | the verdicts; hand-offs between libraries |
 
 mod hand_offs;
 mod knee;

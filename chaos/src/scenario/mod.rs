@@ -1,6 +1,15 @@
 //! What a scenario file asks for, or everything that is wrong with it, by line and column.
 //!
 //! Pure: nothing is started, and no file but the text given is read. The form of a file is in `file`: one type per section.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `file.rs` | the form: one type per section |
+//! | `parse.rs` | the checks of all sections |
+//! | `values.rs` | durations, ranges, leases, expectations |
+//! | `faults.rs`, `target.rs`, `message.rs` | a fault: what, on whom, at which message |
+//! | `random.rs` | which faults may be drawn |
+//! | `write.rs` | a plan back into the text of a file |
 
 mod faults;
 mod file;
