@@ -8,6 +8,15 @@
 //!
 //! A driver that exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
 //! command, the line and the end of its log; whatever it had in flight is then unknown.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `program.rs`, `process.rs`, `processes.rs` | finds the program, starts it, ends all that it started |
+//! | `guard.rs` | ends drivers that outlive the harness |
+//! | `client.rs` | each call as a request line |
+//! | `output.rs`, `reader.rs` | lines with their times; answers, events and misbehaviour |
+//! | `pipe.rs` | what the pipe costs |
+//! | `conform/`, `schema.rs` | tries a driver step by step; the JSON Schema of the lines |
 
 mod client;
 pub mod conform;

@@ -1,5 +1,12 @@
 //! The load engine: how the tasks of a workload acquire, hold and release, one step after the other. `locklab bench` and the scenarios of
 //! `locklab chaos` run the same tasks; they differ in the sink that receives each step: one keeps figures, the other a history.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `load_state.rs`, `task.rs`, `steps.rs` | the tasks: what they share, one of them, what it repeats |
+//! | `draw.rs`, `keys.rs` | what a cycle asks for, and which lock it takes |
+//! | `pacer.rs`, `herd.rs` | when a cycle begins: a rate, or waves |
+//! | `gate.rs` | stops the tasks of a client whose process is stopped |
 
 mod draw;
 mod gate;

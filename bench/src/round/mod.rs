@@ -1,4 +1,12 @@
 //! One round of a benchmark: tasks go through their workload while others watch, count and judge.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `figures.rs`, `record.rs` | what tasks leave behind, and where |
+//! | `judge.rs`, `ledger.rs` | overlaps; how each lock was handed on |
+//! | `sampler.rs`, `machine.rs`, `renewals.rs` | watchers: load, machine, renewals |
+//! | `joined.rs` | the rounds of several generators as one |
+//! | `generator.rs` | what the generator itself costs |
 
 mod figures;
 mod generator;

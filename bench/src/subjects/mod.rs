@@ -1,4 +1,13 @@
 //! The locks that can be named: the one list of subjects.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `common.rs`, `library_hold.rs` | shared by subjects in this process |
+//! | `engine.rs` | the kinds of the library: `lock-core:KIND` |
+//! | `recipe.rs`, `steps.rs`, `naive.rs` | locks on one key as data, their commands, the baselines |
+//! | `flawed.rs`, `quorum.rs`, `broken_counts.rs` | locks that are known to be wrong |
+//! | `peers.rs`, `mixed.rs` | other libraries, alone and several on one lock |
+//! | `baselines/` | locks of other systems |
 
 #[macro_use]
 mod common;
