@@ -1,4 +1,13 @@
 //! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing else.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `document.rs`, `sections/` | what a document says, whatever its form |
+//! | `cells.rs`, `measures.rs`, `fault_words.rs` | parts of it in words |
+//! | `charts.rs`, `two_owners.rs` | its pictures |
+//! | `html.rs`, `markdown.rs`, `text/` | forms for people |
+//! | `csv.rs`, `junit.rs`, `annotations.rs`, `audit_document.rs` | forms for programs |
+//! | `index.rs` | the page that lists all runs |
 
 mod annotations;
 mod audit_document;
