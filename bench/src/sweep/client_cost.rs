@@ -11,6 +11,7 @@ use crate::{
     driver::BenchPlan,
     round::machine::client_use,
     server_stats::ServerWatch,
+    stats::median,
     subject::{
         AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability,
     },
@@ -45,7 +46,7 @@ pub async fn client_cost(plan: &BenchPlan, subject: &str) -> Result<ClientCost, 
             let name = format!("{}cost-{number}-{name}", plan.key_prefix);
             let grant = granted(&*client, plan, &name).await?;
             if first_lock_ns.len() == number {
-                first_lock_ns.push(began.elapsed().as_nanos() as u64);
+                first_lock_ns.push(began.elapsed().as_nanos() as f64);
                 first.extend(since(open, connections().await));
             }
             let _ = client.release(&grant).await;
@@ -58,9 +59,9 @@ pub async fn client_cost(plan: &BenchPlan, subject: &str) -> Result<ClientCost, 
     let grown = client_use(&clients).1.zip(before);
     let grown = grown.map(|(now, before)| now.saturating_sub(before) as f64);
     Ok(ClientCost {
-        first_lock_ns: *median(&mut first_lock_ns, u64::cmp).expect("some clients"),
-        first_connections: median(&mut first, f64::total_cmp).copied(),
-        connections: median(&mut all, f64::total_cmp).copied(),
+        first_lock_ns: median(&first_lock_ns) as u64,
+        first_connections: (!first.is_empty()).then(|| median(&first)),
+        connections: (!all.is_empty()).then(|| median(&all)),
         memory_bytes: grown
             .filter(|bytes| *bytes > 0.0)
             .map(|bytes| bytes / CLIENTS as f64),
@@ -90,9 +91,4 @@ async fn granted(
 
 fn since(before: Option<f64>, now: Option<f64>) -> Option<f64> {
     Some(now? - before?)
-}
-
-fn median<T>(of: &mut [T], order: impl Fn(&T, &T) -> std::cmp::Ordering) -> Option<&T> {
-    of.sort_by(order);
-    of.get(of.len() / 2)
 }
