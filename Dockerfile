@@ -7,7 +7,7 @@ FROM rust:1-slim-trixie AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --profile dist --locked -p cli --no-default-features --features kube,simulate
+RUN cargo build --profile dist --locked -p cli --no-default-features --features kube,simulate,tls
 
 FROM debian:trixie-slim
 RUN apt-get update \

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 locklab="${CARGO_TARGET_DIR:-target}/release/locklab"
-"${CARGO:-cargo}" build --release --locked -p cli --no-default-features --features baselines
+"${CARGO:-cargo}" build --release --locked -p cli --no-default-features --features baselines,tls
 
 out=${1:-runs/baselines}
 bench() {

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 locklab="${CARGO_TARGET_DIR:-target}/release/locklab"
-"${CARGO:-cargo}" build --release --locked -p cli --no-default-features
+"${CARGO:-cargo}" build --release --locked -p cli --no-default-features --features tls
 sh scripts/peers.sh
 
 subjects=$("$locklab" --json list subjects peer: |

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench::subject::Subject;
+use hmac_sha256::HMAC;
 use results::limits;
 use results::run::ScenarioResult;
 pub use results::store::PLAN_FILE;
 use results::store::{RUN_FILE, RunStore, load_dir, refuse_links};
 use results::verdict::State;
-use ring::hmac;
 
 use crate::plan::Plan;
 use crate::run::RunError;
@@ -83,7 +83,7 @@ fn key_file() -> Option<PathBuf> {
 }
 
 /// This machine's key, drawn where there is none. `None`: it has no place here, or one where others could read it.
-fn key() -> Option<hmac::Key> {
+fn key() -> Option<Vec<u8>> {
     let path = key_file()?;
     if !path.exists() {
         let dir = path.parent()?;
@@ -98,8 +98,7 @@ fn key() -> Option<hmac::Key> {
     if !found.is_file() || !mine || found.mode() & 0o077 != 0 {
         return None;
     }
-    let bytes = fs::read(&path).ok().filter(|bytes| bytes.len() == 32)?;
-    Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+    fs::read(&path).ok().filter(|bytes| bytes.len() == 32)
 }
 
 fn seal_of(path: &Path) -> PathBuf {
@@ -112,22 +111,22 @@ fn seal_of(path: &Path) -> PathBuf {
 /// elsewhere.
 pub fn seal(path: &Path, text: &str) {
     let put = || {
-        let tag = hmac::sign(&key()?, text.as_bytes());
+        let tag = HMAC::mac(text, key()?);
         fs::create_dir_all(path.parent()?).ok()?;
         let mut file = OpenOptions::new();
         let file = file.write(true).create(true).truncate(true);
         let mut file = file.mode(0o644).open(seal_of(path)).ok()?;
-        file.write_all(tag.as_ref()).ok()
+        file.write_all(&tag).ok()
     };
     let _ = put();
 }
 
 fn is_sealed(path: &Path, text: &str) -> bool {
     let check = || {
-        let tag = limits::read(&seal_of(path)).ok()?;
-        hmac::verify(&key()?, text.as_bytes(), &tag).ok()
+        let tag = limits::read(&seal_of(path)).ok()?.try_into().ok()?;
+        Some(HMAC::verify(text, key()?, &tag))
     };
-    check().is_some()
+    check().unwrap_or(false)
 }
 
 impl KeptPlan {

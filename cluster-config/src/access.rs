@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "tls")]
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 
 use crate::topology::OWN_USER;
@@ -133,7 +134,13 @@ impl TlsFiles {
     }
 }
 
+#[cfg(not(feature = "tls"))]
+fn certificates(_: &[IpAddr]) -> Result<[String; 3], &'static str> {
+    Err("this program was built without the feature `tls`")
+}
+
 /// The authority's certificate, the nodes' and its key.
+#[cfg(feature = "tls")]
 fn certificates(addresses: &[IpAddr]) -> Result<[String; 3], rcgen::Error> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -113,6 +113,7 @@ impl Driver {
         if self.input.is_empty() && self.input.capacity() > KEEP {
             self.input = Vec::new();
         }
+        queue.burst = count;
         queue.busy = count > 1 || !queue.owed.is_empty();
         if end == Err(BadReply::Unasked) {
             queue.take_back();
@@ -156,6 +157,7 @@ impl Driver {
                 }
                 self.waited = false;
                 queue.writing = true;
+                queue.unwritten = 0;
                 std::mem::swap(&mut queue.out, &mut self.output);
             }
             match self.wire.socket.try_write(&self.output[self.written..]) {

@@ -46,6 +46,11 @@ fn expected(events: &[Event]) -> Vec<CallEnding> {
     endings
 }
 
+fn write_ping(out: &mut Vec<u8>) -> u32 {
+    out.extend_from_slice(b"PING\r\n");
+    1
+}
+
 /// A connection that asks PING after `quiet`, and the server's end of it.
 async fn connection(
     quiet: Duration,
@@ -77,11 +82,7 @@ async fn endings(events: &[Event], in_one_write: bool) -> Vec<CallEnding> {
     let calls = [(); CALLS].map(|()| {
         let wire = Arc::clone(&wire);
         tokio::spawn(async move {
-            let write = |out: &mut Vec<u8>| {
-                out.extend_from_slice(b"PING\r\n");
-                1
-            };
-            match wire.ask(write, Some(deadline), false).await {
+            match wire.ask(write_ping, Some(deadline), false).await {
                 Ok(_) => CallEnding::Answered,
                 Err(NoReply::Cut(_)) => CallEnding::Cut,
                 Err(NoReply::Silent) => CallEnding::Silent,
@@ -187,11 +188,7 @@ async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
     tokio::spawn(driver);
     let deadline = Instant::now() + Duration::from_millis(300);
     let asks = tokio::spawn(async move {
-        let write = |out: &mut Vec<u8>| {
-            out.extend_from_slice(b"PING\r\n");
-            1
-        };
-        let answer = wire.ask(write, Some(deadline), false).await;
+        let answer = wire.ask(write_ping, Some(deadline), false).await;
         (answer.expect_err("nobody answers"), Instant::now())
     });
     let mut turns = 0;
@@ -213,13 +210,7 @@ async fn what_a_burst_needed_is_not_kept() {
     let calls: Vec<_> = (0..burst)
         .map(|_| {
             let wire = Arc::clone(&wire);
-            tokio::spawn(async move {
-                let write = |out: &mut Vec<u8>| {
-                    out.extend_from_slice(b"PING\r\n");
-                    1
-                };
-                wire.ask(write, None, false).await.map(drop)
-            })
+            tokio::spawn(async move { wire.ask(write_ping, None, false).await.map(drop) })
         })
         .collect();
     while wire.queue.lock().owed.len() < burst {
@@ -246,11 +237,7 @@ async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
         let mut queue = wire.queue.lock();
         (queue.busy, queue.writing) = (true, true);
     }
-    let write = |out: &mut Vec<u8>| {
-        out.extend_from_slice(b"PING\r\n");
-        1
-    };
-    let mut release = Box::pin(wire.ask(write, None, true));
+    let mut release = Box::pin(wire.ask(write_ping, None, true));
     assert!(release.as_mut().poll(&mut context).is_pending());
     assert!(!wire.queue.lock().out.is_empty(), "the driver is writing");
     assert!(driver.as_mut().poll(&mut context).is_pending());
@@ -258,4 +245,26 @@ async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
     let came = timeout(Duration::from_secs(20), server.read_exact(&mut said)).await;
     came.expect("it has left").unwrap();
     assert_eq!(&said, b"PING\r\n");
+}
+
+/// The server answers the first requests of a burst while the others are still being asked; the driver writes the rest.
+#[tokio::test]
+async fn a_burst_leaves_in_batches() {
+    let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
+    let mut driver = Box::pin(driver);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(driver.as_mut().poll(&mut context).is_pending());
+    wire.queue.lock().burst = 2 * BATCHES;
+    let mut calls = Vec::new();
+    for count in 1..=2 * BATCHES + 1 {
+        calls.push(Box::pin(wire.ask(write_ping, None, false)));
+        assert!(calls[count - 1].as_mut().poll(&mut context).is_pending());
+        assert_eq!(wire.queue.lock().unwritten, count % 2);
+    }
+    assert!(driver.as_mut().poll(&mut context).is_pending());
+    assert!(wire.queue.lock().out.is_empty());
+    let mut said = vec![0; 6 * calls.len()];
+    let came = timeout(Duration::from_secs(20), server.read_exact(&mut said)).await;
+    came.expect("it has left").unwrap();
+    assert_eq!(said, b"PING\r\n".repeat(calls.len()));
 }
