@@ -151,6 +151,12 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         Some(error) => return of_text(INPUT, &error.to_string()),
         None => {}
     }
+    #[cfg(feature = "kube")]
+    match error.downcast_ref::<kubernetes::cluster::ClusterError>() {
+        Some(kubernetes::cluster::ClusterError::Missing(_)) => return MISSING,
+        Some(error) => return of_text(INPUT, &error.to_string()),
+        None => {}
+    }
     match error.downcast_ref::<ClusterError>() {
         Some(ClusterError::Missing(_)) => MISSING,
         _ => of_text(DEFECT, &format!("{error:#}")),

@@ -1,11 +1,30 @@
 //! The program `locklab`: parse the command line, run the command, exit. The only crate that prints, exits or uses `anyhow`.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `args.rs`, `project.rs` | what was asked for, on the command line and in `locklab.toml` |
+//! | `command/` | the commands |
+//! | `run.rs` | the directory of a run that is made or was kept |
+//! | `scenario_batch.rs`, `bench_run.rs` | scenarios and rows for a command that keeps a run |
+//! | `target.rs`, `provisioner.rs` | somebody else's servers, and our own |
+//! | `parts.rs`, `plan_trust.rs` | plans that several machines carry out; plans from elsewhere |
+//! | `tally.rs`, `terminal.rs`, `files.rs` | what is printed and written |
+//! | `cancel.rs`, `exit.rs` | Ctrl-C and exit codes |
 
 mod args;
+mod bench_run;
 mod cancel;
 mod command;
 mod exit;
 mod files;
+mod parts;
+mod plan_trust;
 mod project;
+mod provisioner;
+mod run;
+mod scenario_batch;
+mod tally;
+mod target;
 mod terminal;
 
 use std::backtrace::{Backtrace, BacktraceStatus};

@@ -191,22 +191,20 @@ fn circles(modules: &Modules) -> Vec<Vec<String>> {
     all.into_iter().filter(|circle| circle.len() > 1).collect()
 }
 
-/// Files of a command beside the command whose file they use; `bench_sweep.rs` is a part of `bench`.
+/// Files beside the command whose file they use, unless they are that command's own. A command is a file, or a folder with its parts, in the folder of its group.
 fn uses_of_another_command(modules: &Modules) -> Vec<String> {
     let arguments = modules.get(&vec!["args".to_owned()]);
     let arguments = arguments.map_or("", |(_, text)| text);
-    let is_command = |name: &str| arguments.contains(&format!("command::{name}::Options"));
+    let is_command = |name: &&String| arguments.contains(&format!("command::{name}::Options"));
+    let command = |path: &Module| {
+        let names = path.strip_prefix(&["command".to_owned()])?;
+        names.iter().take(2).find(is_command).cloned()
+    };
     let mut uses = BTreeSet::new();
     for (module, (path, text)) in modules {
-        let [folder, own, ..] = &module[..] else {
-            continue;
-        };
         for target in imported(module, text) {
-            if let [first, other, ..] = &target[..]
-                && (folder, first) == (&"command".to_owned(), folder)
-                && is_command(other)
-                && own != other
-                && !own.starts_with(&format!("{other}_"))
+            if let Some(other) = command(&target)
+                && command(module).as_ref() != Some(&other)
             {
                 uses.insert(format!("{path} uses {other}"));
             }
@@ -318,13 +316,13 @@ mod tests {
             "A(command::up::Options), B(command::down::Options)",
         );
         let parts = (
-            "cli/src/command/up_part.rs",
-            "use super::up::x;\nuse super::shared::y;",
+            "cli/src/command/servers/up/part.rs",
+            "use super::x;\nuse crate::shared::y;",
         );
         assert_eq!(findings(&[args, parts]), "");
         let other = (
-            "cli/src/command/up/deep.rs",
-            "use crate::command::{shared, down::z};",
+            "cli/src/command/servers/up/deep.rs",
+            "use crate::command::servers::{x, down::z};",
         );
         let found = findings(&[args, parts, other]);
         assert!(found.contains("deep.rs uses down"), "{found}");

@@ -1,64 +1,31 @@
-//! One command per file; this file is the table of contents and what several of them share.
+//! One command per file, in folders by the groups of `locklab help all`. This file calls the one that was asked for.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `everyday/` | *Try, measure, decide* |
+//! | `kept_runs/` | *Look again* |
+//! | `closer_look/` | *Look closer* |
+//! | `servers/` | *Servers* |
+//! | `programs/` | *For programs* |
+//! | `left_out.rs` | commands that this build was made without |
 
-pub(crate) mod audit;
-pub(crate) mod bench;
-mod bench_from;
-mod bench_part;
-mod bench_run;
-mod bench_sweep;
-pub(crate) mod chaos;
-#[cfg(feature = "kube")]
-mod chaos_mesh;
-mod chaos_part;
-pub(crate) mod check;
-pub(crate) mod clock;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod conform;
-pub(crate) mod doctor;
-pub(crate) mod down;
-pub(crate) mod driver;
-pub(crate) mod gate;
-pub(crate) mod guard;
-pub(crate) mod help;
-pub(crate) mod init;
-#[cfg(feature = "kube")]
-pub(crate) mod kube;
-#[cfg(feature = "kube")]
-mod kube_run;
+mod closer_look;
+mod everyday;
+mod kept_runs;
 #[cfg(not(all(feature = "kube", feature = "simulate")))]
 mod left_out;
-pub(crate) mod list;
-pub(crate) mod lock;
-pub(crate) mod man;
-pub(crate) mod merge;
-pub(crate) mod new_driver;
-mod part_number;
-mod plan_trust;
-mod provisioner;
-pub(crate) mod proxy;
-pub(crate) mod ps;
-pub(crate) mod quickstart;
-pub(crate) mod replay;
-mod replay_shrink;
-pub(crate) mod report;
-pub(crate) mod risk;
-mod run;
-mod scenario_batch;
-#[cfg(feature = "simulate")]
-pub(crate) mod simulate;
-pub(crate) mod soak;
-mod survey;
-mod tally;
-mod target;
-pub(crate) mod trace;
-pub(crate) mod up;
-pub(crate) mod watch;
+mod programs;
+mod servers;
 
+pub(crate) use closer_look::*;
+pub(crate) use everyday::*;
+pub(crate) use kept_runs::*;
 #[cfg(not(feature = "kube"))]
 pub(crate) use left_out::kube;
 #[cfg(not(feature = "simulate"))]
 pub(crate) use left_out::simulate;
+pub(crate) use programs::*;
+pub(crate) use servers::*;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

@@ -1,0 +1,143 @@
+//! Measures a plan for a command that keeps a run: progress, rows, comparisons and warnings, also when it ends early.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::client_cores;
+use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, OnRound, Placement};
+use bench::parts::Barrier;
+use cluster_config::Topology;
+use results::run::{BenchRow, ServerInfo};
+use results::verdict::State;
+
+use crate::exit;
+use crate::run::Keeper;
+
+/// What ended a run early: the exit code and the reason.
+pub(super) type Ended = (u8, String);
+
+/// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
+pub(crate) fn short_plan(
+    url: &str,
+    topology: &str,
+    subjects: &[String],
+    keeper: &Keeper,
+) -> BenchPlan {
+    let mut plan = BenchPlan::new(url);
+    plan.topology = topology.to_owned();
+    plan.subjects = subjects.to_vec();
+    plan.workloads = vec!["uncontended".to_owned(), "contended".to_owned()];
+    plan.tasks = vec![16];
+    plan.warmup = Duration::from_millis(200);
+    plan.duration = Duration::from_millis(700);
+    plan.rounds = 3;
+    plan.seed = keeper.run.meta.seed;
+    plan.key_prefix = keeper.key_prefix();
+    plan
+}
+
+/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the reason are given.
+pub(crate) async fn measure(
+    plan: &BenchPlan,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Option<Ended>> {
+    measure_at(plan, None, None, keeper).await
+}
+
+pub(super) struct GeneratorPart {
+    pub(super) barrier: Arc<Barrier>,
+    pub(super) record: OnRound,
+}
+
+/// The same, each subject at a place of its own, or together with other generators.
+pub(super) async fn measure_at(
+    plan: &BenchPlan,
+    places: Option<Vec<Placement>>,
+    together: Option<GeneratorPart>,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Option<Ended>> {
+    let bar = keeper.terminal.bar(1, &plan.topology);
+    let shown = bar.clone();
+    let topology = plan.topology.clone();
+    let (barrier, record) = together.map(|with| (with.barrier, with.record)).unzip();
+    let hooks = Hooks {
+        barrier,
+        record,
+        cancel: Some(keeper.cancel.flag()),
+        progress: Some(Box::new(move |progress| {
+            shown.set_length(progress.total as u64);
+            shown.set_position(progress.done as u64);
+            shown.set_message(format!("{topology} {}", progress.now));
+        })),
+    };
+    let program = std::env::current_exe()?.display().to_string();
+    let subjects = client_cores::subjects(plan, &program)?;
+    let outcome = match places {
+        None => driver::run_subjects(plan, subjects, &hooks).await,
+        Some(places) => {
+            driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await
+        }
+    };
+    bar.finish_and_clear();
+    match outcome {
+        Ok(outcome) => Ok(keep(outcome, keeper)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn keep(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
+    keeper.run.rows.extend(outcome.rows);
+    keeper.run.comparisons.extend(outcome.comparisons);
+    // All comparisons of the run together may be wrong no more often than one.
+    results::decide::decide(&mut keeper.run.comparisons);
+    for warning in outcome.warnings {
+        if !keeper.run.warnings.contains(&warning) {
+            keeper.run.warnings.push(warning);
+        }
+    }
+    keeper.save()?;
+    Ok(outcome.cut_short.map(|why| {
+        if keeper.cancel.is_wanted() {
+            (exit::INTERRUPTED, "interrupted".to_owned())
+        } else {
+            (exit::MISSING, why)
+        }
+    }))
+}
+
+/// Redis writes each grant to its disk before it answers it.
+pub(super) fn sync_every_write(topology: &mut Topology) {
+    let lines = [("appendonly", "yes"), ("appendfsync", "always")];
+    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    topology.config.extend(lines);
+}
+
+/// The exit code of measured rows.
+pub(super) fn judge(rows: &[BenchRow]) -> u8 {
+    if rows.iter().any(|row| row.safety.state == State::Violated) {
+        exit::NOT_AS_EXPECTED
+    } else if rows.iter().any(|row| row.valid) {
+        exit::AS_EXPECTED
+    } else {
+        exit::UNKNOWN
+    }
+}
+
+pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
+    let config = topology
+        .config
+        .iter()
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
+    let name = match topology.config.is_empty() {
+        true => topology.server.clone(),
+        false => format!("{} ({})", topology.server, topology.kind),
+    };
+    keeper.run.meta.environment.servers.insert(
+        name,
+        ServerInfo {
+            version: version.to_owned(),
+            config,
+        },
+    );
+}

@@ -1,0 +1,166 @@
+//! `locklab simulate`: the library in simulated time, a seed after the other, on servers, links and clocks that fail. 0: as expected; 1: a seed
+//! was convicted that was not to be.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use chaos::scenario::Scenario;
+use chaos::shrink_search::{self, GRAVEST_FIRST};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
+use simulation::simulated_subset::{misfit, unjudged};
+use simulation::swarm::{self, SeedReport};
+
+use crate::exit;
+use crate::files;
+use crate::terminal::Terminal;
+
+/// A conviction is made smaller by so many runs at most.
+const TRIES: u32 = 200;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A scenario file in place of what seeds draw; they decide the rest
+    #[arg(value_name = "FILE", conflicts_with_all = ["kind", "topology", "subject", "scenario"])]
+    file: Option<PathBuf>,
+    /// Seeds to run, from --seed or 1 on [default: 1000; with --seed, --history or --trace 1]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
+    seeds: Option<u64>,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    jobs: u16,
+    /// Only this kind of lock
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS.iter().map(|(kind, _)| *kind)))]
+    kind: Option<String>,
+    /// Only these servers
+    #[arg(long, value_name = "TOPOLOGY", value_parser = PossibleValuesParser::new(TOPOLOGIES))]
+    topology: Option<String>,
+    /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone gives it again
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Write what clients and servers of the first seed said to each other, a line for each message, with the time of the run
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print the first seed as a scenario for `locklab chaos`, and run nothing
+    #[arg(long)]
+    scenario: bool,
+}
+
+/// Runs on the only thread of the program: each seed is run by a copy of it.
+pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let wanted = FixedChoices {
+        kind: options.kind,
+        topology: options.topology,
+        subject: options.subject,
+        scenario: (options.file.as_deref())
+            .map(|path| read(path, terminal))
+            .transpose()?,
+    };
+    if !wanted.fits() {
+        let kind = wanted.kind.unwrap_or_default();
+        let on = KINDS.iter().find(|(name, _)| *name == kind);
+        let mut on = on.map_or(&[][..], |(_, on)| *on).to_vec();
+        on.dedup();
+        return Err(exit::usage(format!(
+            "--kind {kind}: this lock is simulated on {} only",
+            on.join(", ")
+        )));
+    }
+    if let Some(subject) = &wanted.subject {
+        bench::subjects::find(subject)?;
+    }
+    let first = terminal.common.seed.unwrap_or(1);
+    let in_full = options.history.is_some() || options.trace.is_some();
+    let one = terminal.common.seed.is_some() || in_full;
+    let count = options.seeds.unwrap_or(if one { 1 } else { 1000 });
+    if options.scenario {
+        terminal.result(&scenario(first, &wanted));
+        return Ok(exit::AS_EXPECTED);
+    }
+    let bar = terminal.bar(count, "seeds");
+    let began = Instant::now();
+    let mut first_one = None;
+    let report = swarm::run(
+        first..first.saturating_add(count),
+        usize::from(options.jobs),
+        &wanted,
+        in_full.then_some(first),
+        |seed| {
+            if seed.seed == first && in_full {
+                first_one = Some((seed.history.clone(), seed.trace.clone()));
+            }
+            bar.inc(1);
+        },
+    )?;
+    let elapsed_s = began.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    let (history, trace) = first_one.unwrap_or_default();
+    for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
+        if let Some(path) = path {
+            files::write(path, lines.join("\n") + "\n")?;
+        }
+    }
+    terminal.answer(&report.to_json(elapsed_s), || {
+        report.text(elapsed_s, terminal.common.verbose > 0)
+    })?;
+    if let (1, [one]) = (count, report.convicted.as_slice()) {
+        show(one, &wanted, terminal)?;
+    }
+    // What should be violated is so in one seed at least.
+    let never = |missed: &u64| *missed == report.seeds;
+    Ok(
+        match report.convicted.is_empty() && !report.missed.values().any(never) {
+            false => exit::NOT_AS_EXPECTED,
+            // Of some seeds nothing can be said, of the swarm something can.
+            true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
+            true => exit::AS_EXPECTED,
+        },
+    )
+}
+
+/// A scenario that can be simulated, as the text of its file.
+fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
+    let name = path.display().to_string();
+    let text = results::limits::read_text(path).map_err(exit::input)?;
+    let scenario = Scenario::parse(&name, &text).map_err(exit::input)?;
+    if let Some(why) = misfit(&scenario) {
+        return Err(exit::usage(format!(
+            "{name}: {why}; `locklab chaos {name}` runs it on real servers"
+        )));
+    }
+    let unjudged: Vec<_> = unjudged(&scenario).collect();
+    if !unjudged.is_empty() {
+        terminal.note(&format!(
+            "{name}: not judged in simulated time: {}",
+            unjudged.join(", ")
+        ));
+    }
+    Ok(text)
+}
+
+/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
+fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
+    let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
+    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
+        return Ok(());
+    };
+    let whole = plan(one.seed, wanted);
+    let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
+    let kept = crate::run::store();
+    let dir = terminal.common.out.as_deref().unwrap_or(kept.root());
+    let (scenario, _) = shrink_search::write(dir, &small).map_err(exit::unwritable)?;
+    let scenario = scenario.display();
+    terminal.note(&format!(
+        "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
+        shrink_search::size(&whole),
+        shrink_search::size(&small),
+        run.verdict(),
+        run.diagram.unwrap_or_default(),
+        one.seed
+    ));
+    Ok(())
+}

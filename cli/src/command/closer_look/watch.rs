@@ -1,0 +1,151 @@
+//! `locklab watch`: what the locks of a running application do, from the traffic of its servers or a file of it. Reads only.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chaos::watch::{
+    LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live,
+};
+use clap::Args;
+use results::store::HISTORY_FILE;
+use results::watch::WatchReport;
+
+use crate::args::TargetConsent;
+use crate::exit;
+use crate::run::Keeper;
+use crate::target::Servers;
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  locklab watch redis://127.0.0.1:6379 --for 60s         every command of the masters, by MONITOR
+  locklab watch redis://127.0.0.1:6379 --light           what replicas get: free for the masters
+  locklab watch redis://127.0.0.1:6379 --once            who holds what now, and keys without an end
+  locklab watch --file monitor.txt                       what `redis-cli monitor` has written
+
+Exit codes: 0 nothing dangerous, 1 a finding that is sure or violated, 2 too little was seen.";
+
+/// Flags of `watch`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Target URL, e.g. redis://127.0.0.1:6379: all masters of a sentinel group, a cluster or independent masters are watched
+    #[arg(value_parser = crate::args::target_url, required_unless_present = "file", conflicts_with = "file")]
+    target: Option<String>,
+    /// What `redis-cli monitor` or `redis-cli --replica` has printed, or an append-only file with timestamps; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    file: Option<String>,
+    /// How long to watch at most; Ctrl-C ends it sooner
+    #[arg(long = "for", value_parser = crate::args::duration, default_value = "60s", value_name = "DURATION")]
+    length: Duration,
+    /// Watch a replica of each shard: grants, holds and ends, no refusals and no clients. With --file: MONITOR was run on a replica
+    #[arg(long)]
+    light: bool,
+    /// Look once, by SCAN, at who holds what now and for how much longer
+    #[arg(long, conflicts_with_all = ["light", "file"])]
+    once: bool,
+    /// Watch in slices: 5s/60s watches for 5 s of each 60 s
+    #[arg(long, value_parser = slices, value_name = "DURATION/DURATION", conflicts_with = "file")]
+    sample: Option<(Duration, Duration)>,
+    /// End when watching takes more of a server than this many cores
+    #[arg(long, default_value_t = 0.2, value_name = "CORES")]
+    max_cost: f64,
+    /// Show the values of locks, which name their owners, in the place of a hash
+    #[arg(long, hide_short_help = true)]
+    show_values: bool,
+    #[command(flatten)]
+    mine: TargetConsent,
+}
+
+/// `5s/60s`.
+fn slices(text: &str) -> Result<(Duration, Duration), String> {
+    let bad = || crate::args::invalid("sample", text, "5s/60s: watch for 5 s of each 60 s");
+    let (on, of) = text.split_once('/').ok_or_else(bad)?;
+    let (on, of) = (crate::args::duration(on)?, crate::args::duration(of)?);
+    match !on.is_zero() && on <= of {
+        true => Ok((on, of)),
+        false => Err(bad()),
+    }
+}
+
+pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
+    let watching = WatchOptions {
+        show_values: options.show_values,
+        effects_only: options.light,
+        ..WatchOptions::default()
+    };
+    let (seen, mut keeper) = match (&options.file, &options.target) {
+        (Some(file), _) => {
+            let (path, light) = (file.clone(), options.light);
+            let reading = tokio::task::spawn_blocking(move || {
+                let mut seen = read_file(&path, light, watching)?.finish();
+                seen.report.servers = vec![path];
+                seen.report.source = "file".to_owned();
+                Ok(seen)
+            });
+            let read: Result<WatchedTraffic, SourceError> = reading.await?;
+            let seen = read.map_err(exit::input)?;
+            (seen, Keeper::begin(terminal, "watch", "watch", 0)?)
+        }
+        (None, url) => {
+            let url = url.as_deref().context("a target or a file is required")?;
+            let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+            if !servers.are_redis() {
+                return Err(exit::usage(
+                    "watch reads the traffic of Redis and Valkey alone",
+                ));
+            }
+            let found = servers.ask().await?.clone();
+            let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
+            let cancel = keeper.cancel.flag();
+            let seen = match options.once {
+                true => look_once(&found, options.show_values, &cancel).await,
+                false => {
+                    let live = LiveWatch {
+                        length: options.length,
+                        sample: options.sample,
+                        max_cost: options.max_cost,
+                        cancel,
+                    };
+                    watch_live(found, &live, watching, &|line| terminal.note(line)).await
+                }
+            };
+            match seen {
+                Ok(seen) => (seen, keeper),
+                Err(why) => {
+                    keeper.discard();
+                    return Err(why.into());
+                }
+            }
+        }
+    };
+    let code = code_of(&seen.report, options.once);
+    let cost = seen.report.cost.as_ref();
+    if let Some(cost) = cost.filter(|cost| !cost.ended_by.is_empty()) {
+        let warning = format!("the watch ended early: {}", cost.ended_by);
+        keeper.run.warnings.push(warning);
+    }
+    if seen.cut {
+        let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
+        keeper.run.warnings.push(warning.to_owned());
+    }
+    let history: String = seen
+        .history
+        .iter()
+        .map(|line| line.to_json() + "\n")
+        .collect();
+    if !history.is_empty() {
+        keeper.write(HISTORY_FILE, &history)?;
+    }
+    keeper.run.watch = Some(Box::new(seen.report));
+    keeper.finish(false)?;
+    Ok(code)
+}
+
+fn code_of(report: &WatchReport, once: bool) -> u8 {
+    match () {
+        () if report.dangers().next().is_some() => exit::NOT_AS_EXPECTED,
+        () if report.is_empty() && !once => exit::UNKNOWN,
+        () => exit::AS_EXPECTED,
+    }
+}
