@@ -1,5 +1,14 @@
 //! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks, `-- test` runs the tests,
 //! `-- notices` prints the licences of what an archive of the program contains.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `files.rs`, `dead.rs` | source files: headers, marks; files that no other names |
+//! | `structure.rs` | names, circles of imports, commands |
+//! | `edges.rs`, `deps.rs` | dependencies between crates, and on others |
+//! | `links.rs` | links between Markdown files |
+//! | `suite.rs` | runs the tests |
+//! | `notices.rs` | prints licences |
 
 mod dead;
 mod deps;

@@ -1,4 +1,13 @@
 //! Carries out a benchmark: rounds, interleaved, each with fresh connections and fresh names, become rows and comparisons.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `order.rs` | in which order arms are measured |
+//! | `arm.rs` | the rounds of one subject, and their sums |
+//! | `own_loop.rs` | rounds that drivers run by themselves |
+//! | `rows.rs` | a row from an arm |
+//! | `compare.rs` | arms that were measured side by side |
+//! | `merged.rs` | rows from rounds of several generators |
 
 mod arm;
 mod compare;

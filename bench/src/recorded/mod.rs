@@ -3,6 +3,13 @@
 //! Each call is written down before it is sent and each answer before anybody acts on it, so that the record of a client that is
 //! killed is complete up to its death. Tasks pass a gate before every step: a client whose process is stopped does nothing, and
 //! goes on believing what it believed.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `client.rs` | the tasks of a client, and the gate that stops them |
+//! | `history.rs` | writes their steps down, and works while a lock is held |
+//! | `resource.rs`, `write_path.rs` | what a lock protects, and how writes get there |
+//! | `callers.rs` | callers of an open loop, until their grant |
 
 mod callers;
 mod client;

@@ -1,4 +1,14 @@
 //! Figures with honest intervals: a method per file, each tried on series whose truth is known.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `histogram.rs` | latencies, counted |
+//! | `batch.rs` | the interval of a rate |
+//! | `blocks.rs` | the interval of a quantile |
+//! | `censored.rs` | quantiles where some waits were given up |
+//! | `paired.rs` | the ratio of two arms, and how sure it is |
+//! | `special.rs` | normal and Student's t |
+//! | `testing.rs` | series whose truth is known |
 
 pub mod batch;
 pub(crate) mod blocks;

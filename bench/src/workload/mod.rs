@@ -1,4 +1,10 @@
 //! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it out.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `table.rs` | every workload, a row each |
+//! | `cycle_shape.rs` | what a cycle asks for |
+//! | `arrivals.rs` | when the cycles of an open loop are due |
 
 pub(crate) mod arrivals;
 mod cycle_shape;

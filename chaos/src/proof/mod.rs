@@ -1,4 +1,9 @@
 //! The proof of each violated verdict: a picture, and the shortest history that still convicts.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `history_slice.rs`, `units.rs` | the shortest history, and what may be left out of one |
+//! | `picture.rs` | the holds around an anomaly |
 
 pub(crate) mod history_slice;
 mod picture;

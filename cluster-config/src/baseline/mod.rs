@@ -1,5 +1,10 @@
 //! The servers of other systems that locks on Redis are compared with: a file per system says what starts it, when it is ready, and who
 //! leads. What they share with Redis servers (processes, proxies, the registry) is not here.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `etcd.rs`, `zookeeper.rs` | consensus: one member or several |
+//! | `postgres.rs`, `mysql.rs`, `mongodb.rs` | databases: one server |
 
 mod etcd;
 mod mongodb;

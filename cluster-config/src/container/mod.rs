@@ -1,4 +1,12 @@
 //! Servers as containers of a local engine: what others ship, with the addresses, faults and clean-up of processes.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `engine.rs` | finds an engine that answers |
+//! | `image.rs` | an image, pulled or built from what is installed |
+//! | `labels.rs` | which containers are ours |
+//! | `runner.rs` | starts, signals and removes them |
+//! | `reaper.rs` | removes them if this process is killed |
 
 mod engine;
 mod image;

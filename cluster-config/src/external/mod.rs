@@ -1,4 +1,10 @@
 //! Somebody else's servers as a deployment: nothing is started there and nothing is ended.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `discover.rs` | which nodes and roles a target has |
+//! | `monitor.rs` | what its servers run, by MONITOR |
+//! | `leftovers.rs` | removes a run's keys |
 
 mod discover;
 mod leftovers;

@@ -1,6 +1,13 @@
 //! Reads TOML that a person wrote: checked values, or all that is wrong with it, by line and column.
 //!
 //! Scenario files and topology files are read with this, so that both complain alike.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `table.rs` | a file's table as a type, with all that the type refuses |
+//! | `section.rs` | checked values of one table |
+//! | `problem.rs` | what is wrong, by line and column |
+//! | `schema.rs` | what all JSON schemas have in common |
 
 mod problem;
 mod schema;

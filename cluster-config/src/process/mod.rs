@@ -1,4 +1,10 @@
 //! Servers as local processes: milliseconds to start, and each can be killed or stopped by its number.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `fleet.rs` | the servers of a deployment, by name |
+//! | `children.rs` | one server as a child process |
+//! | `ready.rs` | when it has started |
 
 mod children;
 pub(crate) mod fleet;

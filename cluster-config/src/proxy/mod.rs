@@ -3,6 +3,17 @@
 //! A node's proxy listens where the node is announced and forwards to where it really listens, client port and cluster
 //! bus alike. Nodes of Redis dial from addresses of their own, so the source of a connection names its link; every other source
 //! is a client, or a node of another system, told apart by the process that owns the socket.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `proxy_route.rs` | accepts a connection and sends it through the faults of its links |
+//! | `clients.rs` | which process owns the far end of a connection |
+//! | `table.rs` | the faults on each link, and what they did |
+//! | `fault/` | a fault on a link: what it does to chunks and connections |
+//! | `resp/` | messages of Redis, and which command each reply answers |
+//! | `pump.rs` | bytes of one connection, each chunk when its link lets it |
+//! | `cutter.rs` | one direction cut into parcels, without the messages that faults lose |
+//! | `fine_timer.rs` | waits of less than a millisecond |
 
 mod clients;
 mod cutter;

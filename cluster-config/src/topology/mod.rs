@@ -1,4 +1,11 @@
 //! A topology as checked data ("sentinel, two replicas"); starts nothing.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `kind.rs` | shapes, durability and provisioners, by their words |
+//! | `user.rs` | the user and the password of servers |
+//! | `file.rs` | `[topology]` in files |
+//! | `validate.rs` | what is wrong with one |
 
 mod file;
 mod kind;

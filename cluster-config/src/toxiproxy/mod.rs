@@ -4,7 +4,10 @@
 //! only, the API and its proxies; there is no `/metrics` and no request id; names in bodies are lower case; a path is not tidied; `reset_peer` resets existing connections too, where
 //! the original closes them in order; what is wrong with a body or an address is said in other words, and changes nothing.
 //!
-//! Reading order: `api` (requests and answers), `proxy` (one proxy), `toxic` (one toxic), `serve` (HTTP).
+//! | file | what it is for |
+//! |---|---|
+//! | `serve.rs`, `api.rs` | HTTP, and the answer to each request |
+//! | `proxy.rs`, `toxic.rs` | a proxy and its toxics |
 
 mod api;
 mod proxy;

@@ -1,5 +1,12 @@
-//! Waiting: the line of a client's own waiters (`gate`, made of `line`; it hears by `subscriptions`), its waiters in a line at the server (`queue`), the
-//! hand-off from a release to them, and the turns that it leaves to other clients.
+//! How the waiters of a client wait.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `line.rs`, `gate.rs` | a client's own waiters of a lock, of which the first asks the server |
+//! | `subscriptions.rs` | what is published for them |
+//! | `queue.rs` | its waiters in a queue at the server |
+//! | `handoff.rs` | from a release to the next of them |
+//! | `contended_locks.rs` | the turns that are left to other clients |
 
 pub(crate) mod contended_locks;
 pub(crate) mod gate;

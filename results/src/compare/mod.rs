@@ -3,6 +3,13 @@
 //! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may have changed in
 //! between. A change must move the whole range to be shown, and a range of fewer than [`FEWEST_ROUNDS`] rounds shows nothing.
 //! Rows of one run, interleaved, say more; they are compared where they are measured.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `settings.rs` | which rows and runs are alike, and what must not differ |
+//! | `pivot.rs` | rows of any runs in tables of the reader's choice |
+//! | `sentence.rs` | two runs in one sentence |
+//! | `last_run.rs` | a run and the last one of its command |
 
 mod last_run;
 pub mod pivot;

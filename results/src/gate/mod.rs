@@ -14,6 +14,11 @@
 //! bound     = number [unit] | number "*" "base" | "base" [ "*" number ] | state
 //! filter    = field ( "==" | "!=" ) pattern           pattern: words in which * stands for anything
 //! ```
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `grammar.rs` | reads conditions and budgets |
+//! | `figures.rs` | what their names mean at a row or a scenario |
 
 mod figures;
 mod grammar;

@@ -2,6 +2,15 @@
 //!
 //! Colours are CSS variables with a light and a dark value, chosen so that colour-blind readers distinguish them, and no meaning
 //! is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a chart by itself carries it.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `canvas.rs`, `axis.rs`, `chart.css` | shapes, axes, colours |
+//! | `rows.rs` | bars and dots, a name at the left of each |
+//! | `percentiles.rs` | latencies over the share of faster calls |
+//! | `sweep.rs`, `price.rs` | curves over a level; what safety costs |
+//! | `timeline.rs`, `sequence.rs` | a run over time; a conviction, step by step |
+//! | `badge.rs` | the badge of an audit |
 
 mod axis;
 mod badge;

@@ -2,6 +2,12 @@
 //!
 //! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what, heartbeats, the end of a lease, and
 //! the moment from which a holder is notified not to believe any more, which is decided by its own clock whatever a library says.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `table.rs` | all of them, and what is known to be wrong with the broken ones |
+//! | `etcd.rs`, `zookeeper.rs` | locks of consensus systems |
+//! | `postgres.rs`, `mysql.rs`, `mongodb.rs` | locks of databases |
 
 #![cfg_attr(
     not(feature = "baselines"),

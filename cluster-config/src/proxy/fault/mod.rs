@@ -1,4 +1,11 @@
 //! The faults that a link can suffer: one line each in the table below, and a type for each behaviour.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `small.rs` | behaviours of a few lines each |
+//! | `bandwidth.rs` | a thin pipe |
+//! | `loss.rs` | lost packets, as TCP repeats them |
+//! | `toxic.rs` | the same by Toxiproxy's names |
 
 mod bandwidth;
 mod loss;

@@ -1,7 +1,11 @@
 //! The messages of a Redis connection, and which command each reply answers.
 //!
-//! Reading order: [`Pattern`] (which messages are meant), `frame` (where a message ends), `dialogue` (both directions
-//! together), `splitter` (a chunk cut where its messages end).
+//! | file | what it is for |
+//! |---|---|
+//! | `pattern.rs` | which messages are meant |
+//! | `frame.rs` | where a message ends |
+//! | `dialogue.rs` | both directions together: which command a reply answers |
+//! | `splitter.rs` | a chunk cut where its messages end |
 
 mod dialogue;
 mod frame;

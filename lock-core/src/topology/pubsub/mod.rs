@@ -1,4 +1,11 @@
 //! One subscription for each channel, shared by its waiters, at the node where its messages are published.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `board.rs` | which node has which channel |
+//! | `feed.rs` | one node's connection |
+//! | `channel.rs` | one channel and its waiters |
+
 mod board;
 mod channel;
 mod feed;

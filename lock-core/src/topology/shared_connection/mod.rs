@@ -7,6 +7,14 @@
 //! The task whose request is the last of a batch writes the batch. A batch is a [`BATCHES`]th of what is under way,
 //! so that the server works on the first requests of a burst while the tasks are still asking the others; the only
 //! request on an idle line is a batch by itself. What is short of a batch after one turn of the scheduler is written by the driver.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `driver.rs` | the task that writes requests and hands out replies |
+//! | `frame.rs` | replies from bytes |
+//! | `socket.rs` | TCP, TLS or Unix, in two halves |
+//! | `timekeeper.rs` | deadlines, and PING on an idle connection |
+
 mod driver;
 mod frame;
 mod socket;

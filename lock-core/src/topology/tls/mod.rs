@@ -1,4 +1,11 @@
 //! TLS: the feature `tls`, or what stands in its place without it.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `secure.rs` | whom a connection trusts, and the handshake |
+//! | `session.rs` | a session after its handshake |
+//! | `without_tls.rs` | both without the feature |
+
 #[cfg(feature = "tls")]
 mod secure;
 #[cfg(feature = "tls")]

@@ -1,4 +1,11 @@
 //! The summary of a run for a terminal, and for `summary.txt`.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `screen.rs` | a run on one screen |
+//! | `summary.rs` | all of a run |
+//! | `comparison.rs`, `gate.rs`, `watch.rs` | a comparison, a decision, a watch |
+//! | `text_layout.rs` | tables, colours and sections |
 
 mod comparison;
 mod gate;

@@ -1,4 +1,12 @@
 //! The steps of a trial, in their order, and what they share: two drivers, locks of their own, what was found.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `rules.rs` | what each step asks, and what to fix |
+//! | `hello.rs` | the first line and the last |
+//! | `grants.rs` | one lock: granted, refused, waited for, extended, released |
+//! | `leases.rs` | leases that end |
+//! | `requests.rs` | unknown grants and kinds, owners, several requests at once |
 
 mod grants;
 mod hello;
