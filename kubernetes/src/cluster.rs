@@ -22,7 +22,7 @@ use crate::objects::{COMPONENT, Object, RUN};
 
 /// Longest deletion: on SIGTERM a part heals its faults and removes its keys, then Chaos Mesh recovers.
 const GONE_WITHIN: Duration = Duration::from_secs(70);
-const LOOK: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Why the cluster does not do what is asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -189,11 +189,11 @@ impl Cluster {
                         .sum(),
                 );
                 if is_over(&status) {
-                    self.let_merge(run).await?;
+                    self.resume_merge(run).await?;
                     merging = true;
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -207,7 +207,7 @@ impl Cluster {
     }
 
     /// Resumes the suspended merge job.
-    async fn let_merge(&self, run: &str) -> Result<(), ClusterError> {
+    async fn resume_merge(&self, run: &str) -> Result<(), ClusterError> {
         let name = format!("{run}-merge");
         let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
         let done = self
@@ -290,7 +290,7 @@ impl Cluster {
 
     async fn until_pods_are_gone(&self, run: &str) -> Option<String> {
         let left = || async { self.pods(run, None).await.map_or(0, |pods| pods.len()) };
-        let gone = is_so(GONE_WITHIN, LOOK, || async { left().await == 0 }).await;
+        let gone = is_so(GONE_WITHIN, POLL_INTERVAL, || async { left().await == 0 }).await;
         match (gone, left().await) {
             (true, _) | (_, 0) => None,
             (_, left) => Some(format!("{left} pods are still there after {GONE_WITHIN:?}")),
@@ -314,7 +314,7 @@ impl Cluster {
         }
         let left = || async { api.list(of_run).await.map(|left| left.items.len()) };
         let gone = || async { matches!(left().await, Ok(0)) };
-        if is_so(GONE_WITHIN, LOOK, gone).await {
+        if is_so(GONE_WITHIN, POLL_INTERVAL, gone).await {
             return None;
         }
         let kind = &resource.kind;

@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, ClusterError};
 /// Chaos Mesh has so long to say AllInjected.
 const INJECTED_WITHIN: Duration = Duration::from_secs(20);
 const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Chaos Mesh in the namespace of a part.
 pub struct ChaosMesh {
@@ -171,7 +171,7 @@ impl CreatedObjects {
                     "{one} was not AllInjected within {INJECTED_WITHIN:?}"
                 ))
             };
-            let seen = until(left, LOOK, look).await;
+            let seen = until(left, POLL_INTERVAL, look).await;
             seen.unwrap_or_else(late).map_err(FaultError)?;
         }
         Ok(())
@@ -212,7 +212,7 @@ impl FaultGuard for CreatedObjects {
         for one in &self.objects {
             let gone = || async { matches!(one.api.get_opt(&one.name).await, Ok(None)) };
             let left = RECOVERED_WITHIN.saturating_sub(since.elapsed());
-            if !is_so(left, LOOK, gone).await {
+            if !is_so(left, POLL_INTERVAL, gone).await {
                 hangs.push(format!(
                     "the recovery of {one} hangs after {RECOVERED_WITHIN:?}"
                 ));

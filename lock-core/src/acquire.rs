@@ -79,9 +79,9 @@ async fn search_for(
     let hold = Hold::new(lock, who, how, durability);
     // Dropped after the search: a client that closes waits until each waiter has begun to give back, and until each question is answered that
     // may get what no lease ends.
-    let mut counted = lock.form.undo_life().map(|_| background.ticket());
+    let mut counted = lock.format.undo_life().map(|_| background.ticket());
     let mut search = Search::new(hold, end);
-    let line = lock.form.line().filter(|_| !once);
+    let line = lock.format.line().filter(|_| !once);
     // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
     let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
@@ -283,7 +283,7 @@ impl Search {
             Ok(AttemptAnswer::Own) => {
                 self.open.close_all();
                 let name = &lock.names.key;
-                let why = format!("{} {}", self.hold.owner, lock.form.why_own());
+                let why = format!("{} {}", self.hold.owner, lock.format.why_own());
                 return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
             }
             Ok(AttemptAnswer::Thin { acked, demanded }) => {
@@ -330,7 +330,7 @@ impl Search {
     /// The last attempt took nothing; an earlier one may still be on its way.
     fn nothing_taken(&mut self) {
         // A waiter in a client's one place may be given the lock by a release.
-        let line = self.hold.lock.form.line();
+        let line = self.hold.lock.format.line();
         let is_heir = self.hold.in_line.get() && line.is_some_and(|line| line.shares_place());
         if !self.hold.unsettled.get() && !is_heir && !self.stands {
             self.open.close_all();
@@ -347,7 +347,11 @@ impl Search {
                 valid: false,
                 deadline: self.end.map_or(bound, |end| end.min(bound)),
             };
-            let request = self.hold.lock.form.undo(&self.hold.ask(self.hold.lease));
+            let request = self
+                .hold
+                .lock
+                .format
+                .undo(&self.hold.request(self.hold.lease));
             match release_at(route, &self.hold, &request, how).await {
                 Ok(_) => self.nothing_taken(),
                 Err(_) => kind = ErrorKind::Unknown,
@@ -383,14 +387,14 @@ impl Search {
             let bound = next.poll_bound(options.poll_bound, self.hold.waited());
             next.look_at = Instant::now() + self.pause(bound);
         }
-        if lock.form.is_shared() && !std::mem::take(&mut front.full) {
+        if lock.format.is_shared() && !std::mem::take(&mut front.full) {
             // The one before has left, perhaps without having seen what there is room for.
             front.look_at = Instant::now();
         }
         let mut lets_go_first = self.hold_back();
         if front.subscriptions.is_none() {
             let (routes, names) = (lock.servers.routes(), &lock.names);
-            let channels = lock.form.channels(names);
+            let channels = lock.format.channels(names);
             let mut subscriptions = Subscriptions::on(routes, &names.key, &channels);
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
@@ -411,14 +415,14 @@ impl Search {
             self.held_back = lets_go_first.is_some();
             let mut called = false;
             if let Some(subscriptions) = &mut front.subscriptions {
-                let news = async {
+                let message = async {
                     tokio::select! {
                         biased;
                         () = place.called() => true,
                         () = subscriptions.hint() => false,
                     }
                 };
-                match within(Some(wake), news).await {
+                match within(Some(wake), message).await {
                     // What is asked now goes behind the release, on the same connections.
                     Some(true) => {
                         called = true;
@@ -466,7 +470,7 @@ impl Search {
                     place.serve();
                 }
                 front.full = !self.hold.room.get();
-                front.open = lock.form.opens();
+                front.open = lock.format.opens();
                 return Ok(guard);
             }
         }
@@ -607,7 +611,7 @@ impl Search {
     /// How long to sleep after a look if no message comes.
     fn pause(&self, poll_bound: Duration) -> Duration {
         let poll = poll_bound.mul_f64(rand::random_range(0.75..=1.0));
-        let pace = self.hold.lock.form.pace(self.looks);
+        let pace = self.hold.lock.format.pace(self.looks);
         let poll = pace.map_or(poll, |pace| pace.min(poll));
         let poll = self.stands_back_for().map_or(poll, |left| poll.min(left));
         match &self.last {
@@ -630,7 +634,7 @@ impl Search {
     fn stands_back_for(&self) -> Option<Duration> {
         let first = self.hold.client().options.writers_first()?;
         let left = first.checked_sub(self.hold.waited())?;
-        let is_reader = self.hold.lock.form.opens();
+        let is_reader = self.hold.lock.format.opens();
         is_reader.then(|| left + Duration::from_millis(1))
     }
 
@@ -642,7 +646,7 @@ impl Search {
             (Some(error), _) => (ErrorKind::Unknown, error),
             (None, LastAttempt::Trouble(error)) => (ErrorKind::Failed, error),
             (None, seen) => {
-                let taken = self.hold.lock.form.taken();
+                let taken = self.hold.lock.format.taken();
                 let why = match seen {
                     LastAttempt::Taken { left: Some(left) } => format!(
                         "{taken}, for {} ms more unless it is renewed or released",
@@ -686,7 +690,7 @@ impl Drop for Search {
         if hold.in_line.get()
             && let Servers::One(route) = &hold.lock.servers
             && hold.is_asked()
-            && let Some(request) = hold.lock.form.leave(&hold.ask(hold.lease))
+            && let Some(request) = hold.lock.format.leave(&hold.request(hold.lease))
         {
             let (route, client) = (Arc::clone(route), hold.client());
             let deadline = Instant::now() + client.options.response_timeout;

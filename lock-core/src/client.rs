@@ -13,7 +13,7 @@ use crate::diagnostics::Concern;
 use crate::error::{ErrorKind, LockError};
 use crate::idempotent_requests;
 use crate::kind::all_of::AllOf;
-use crate::kind::{Form, Kind};
+use crate::kind::{Kind, LockFormat};
 use crate::lock::Lock;
 use crate::lock_inner::LockInner;
 use crate::machine::ClientRuntime;
@@ -179,7 +179,7 @@ impl Client {
     /// [`ClientOptions::retag_names`] has them renamed.
     pub fn lock(&self, kind: Kind, name: &str) -> Result<Lock, LockError> {
         let invalid = |why: String| LockError::invalid("use the lock", name, why);
-        let names = self.names(name, kind.form().naming()).map_err(invalid)?;
+        let names = self.names(name, kind.format().naming()).map_err(invalid)?;
         let servers = match kind.is_voted() {
             true => Servers::Majority(Arc::clone(&self.inner.routes)),
             false if self.inner.shape == TopologyKind::Masters => {
@@ -189,7 +189,7 @@ impl Client {
             }
             false => Servers::One(Arc::clone(&self.inner.routes[0])),
         };
-        let inner = self.lock_of(names, kind.name(), kind.form(), servers);
+        let inner = self.lock_of(names, kind.name(), kind.format(), servers);
         Ok(Lock { inner, kind })
     }
 
@@ -234,14 +234,14 @@ impl Client {
         &self,
         names: Names,
         word: &'static str,
-        form: &'static dyn Form,
+        format: &'static dyn LockFormat,
         servers: Servers,
     ) -> Arc<LockInner> {
         Arc::new(LockInner {
             client: Arc::clone(&self.inner),
             names,
             word,
-            form,
+            format,
             servers,
         })
     }

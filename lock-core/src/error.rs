@@ -102,7 +102,7 @@ impl LockError {
     }
 
     /// As `at_node`; failed or unknown, as the node's error says.
-    pub(crate) fn asked(action: &'static str, lock: &str, error: NodeError) -> Self {
+    pub(crate) fn from_write(action: &'static str, lock: &str, error: NodeError) -> Self {
         let kind = match error.definite {
             true => ErrorKind::Failed,
             false => ErrorKind::Unknown,
@@ -110,8 +110,8 @@ impl LockError {
         LockError::at_node(kind, action, lock, error)
     }
 
-    /// As `asked`, for a read-only request: without an answer it has failed, and nothing is unknown.
-    pub(crate) fn looked(action: &'static str, lock: &str, error: NodeError) -> Self {
+    /// As `from_write`, for a read-only request: without an answer it has failed, and nothing is unknown.
+    pub(crate) fn from_read(action: &'static str, lock: &str, error: NodeError) -> Self {
         LockError::at_node(ErrorKind::Failed, action, lock, error)
     }
 
@@ -124,7 +124,7 @@ impl LockError {
     }
 
     /// The heavier of two errors; of two alike, the first.
-    pub(crate) fn worse(one: Option<Self>, other: Self, least: ErrorKind) -> Self {
+    pub(crate) fn heavier(one: Option<Self>, other: Self, least: ErrorKind) -> Self {
         match one {
             Some(one) if one.weight(least) >= other.weight(least) => one,
             _ => other,

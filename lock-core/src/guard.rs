@@ -248,7 +248,7 @@ impl Guard {
                 let why = hold.durability.shortage(acked, demanded);
                 Err(LockError::local(ErrorKind::NotDurable, ACTION, name, why))
             }
-            Err(error) => Err(LockError::asked(ACTION, name, error)),
+            Err(error) => Err(LockError::from_write(ACTION, name, error)),
         }
     }
 

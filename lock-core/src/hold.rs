@@ -12,7 +12,7 @@ use crate::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::guard_event::{GuardEvent, LostReason};
-use crate::kind::{Ask, QueuePlace};
+use crate::kind::{LockRequest, QueuePlace};
 use crate::lock_inner::LockInner;
 use crate::pending_releases::ReleaseKey;
 use crate::renewals::{DueSlot, Renewable};
@@ -216,8 +216,8 @@ impl Hold {
         &self.lock.client
     }
 
-    pub(crate) fn ask(&self, lease: Duration) -> Ask<'_> {
-        Ask {
+    pub(crate) fn request(&self, lease: Duration) -> LockRequest<'_> {
+        LockRequest {
             names: &self.lock.names,
             owner: &self.owner,
             lease,
@@ -265,7 +265,7 @@ impl Hold {
 
     /// Whether the server knows a repetition of its acquire and release.
     pub(crate) fn has_records(&self) -> bool {
-        self.lock.form.has_records(&self.ask(self.lease))
+        self.lock.format.has_records(&self.request(self.lease))
     }
 
     /// A request that may set this lease is about to be sent.

@@ -10,7 +10,7 @@ use crate::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
 use crate::finished_records::{RecordsKept, SPENT_LIFE};
-use crate::kind::Once;
+use crate::kind::RecordedRequest;
 use crate::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
@@ -92,10 +92,10 @@ impl Subject<'_> {
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
-        once: impl Into<Once>,
+        once: impl Into<RecordedRequest>,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let Once { request, record } = once.into();
+        let RecordedRequest { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
         note(self.client, &asked, record);
         self.said(action, asked)
@@ -108,7 +108,8 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let asked = self.ask_for_long(&request, read).await;
-        let answer = asked.map_err(|error| LockError::looked("look at", &self.names.key, error))?;
+        let answer =
+            asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?;
         Ok(answer.said)
     }
 
@@ -125,7 +126,7 @@ impl Subject<'_> {
     pub(crate) async fn ask_surely<T: Send + 'static>(
         &self,
         action: &'static str,
-        once: Once,
+        once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let answered = self.begin(once, read);
@@ -142,10 +143,10 @@ impl Subject<'_> {
     /// Asks in the background until it is answered.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
-        once: Once,
+        once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> oneshot::Receiver<Result<Answer<T>, NodeError>> {
-        let Once { request, record } = once;
+        let RecordedRequest { request, record } = once;
         let (tell, answered) = oneshot::channel();
         let client = Arc::clone(self.client);
         let leaves_at_once = request.leaves_at_once;
@@ -178,7 +179,8 @@ impl Subject<'_> {
         action: &'static str,
         asked: Result<Answer<T>, NodeError>,
     ) -> Result<T, LockError> {
-        let answer = asked.map_err(|error| LockError::asked(action, &self.names.key, error))?;
+        let answer =
+            asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?;
         Ok(answer.said)
     }
 

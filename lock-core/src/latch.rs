@@ -10,7 +10,7 @@ use crate::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::idempotent_requests::{Subject, no_number, number, yes};
-use crate::kind::latch as form;
+use crate::kind::latch as requests;
 use crate::names::Names;
 use crate::servers::backoff;
 use crate::topology::{NodeError, RequestPurpose, passes};
@@ -86,7 +86,7 @@ impl Latch {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.client.publish_command();
-        let request = form::set(&self.inner.names, count, publish);
+        let request = requests::set(&self.inner.names, count, publish);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -96,7 +96,7 @@ impl Latch {
     /// goes on in the background for half an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
-        let request = form::count_down(&self.inner.names, publish);
+        let request = requests::count_down(&self.inner.names, publish);
         let subject = self.inner.subject();
         let left = subject.ask_surely("count down", request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
@@ -104,7 +104,7 @@ impl Latch {
 
     /// What is left, by the word of the master; 0 is open.
     pub async fn count(&self) -> Result<u64, LockError> {
-        let request = form::count(&self.inner.names);
+        let request = requests::count(&self.inner.names);
         let left = self.inner.subject().look(request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
@@ -112,7 +112,7 @@ impl Latch {
     /// Opens it at once by taking the count away; true if there was one.
     pub async fn delete(&self) -> Result<bool, LockError> {
         let publish = self.inner.client.publish_command();
-        let request = form::delete(&self.inner.names, publish);
+        let request = requests::delete(&self.inner.names, publish);
         self.inner.subject().ask("open", request, yes).await
     }
 
@@ -213,13 +213,13 @@ impl LatchInner {
         let now = Instant::now();
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
-        let question = form::count(&self.names);
+        let question = requests::count(&self.names);
         let sent = self.client.route().send(&question, deadline).await?;
         let count = number(&sent.value).ok_or_else(|| no_number(&sent))?;
         Ok(count <= 0)
     }
 
     fn failed(&self, error: NodeError) -> LockError {
-        LockError::looked("wait for", &self.names.key, error)
+        LockError::from_read("wait for", &self.names.key, error)
     }
 }

@@ -112,10 +112,10 @@ impl Lock {
         let asked = self.inner.servers.force_release(&self.inner, deadline);
         asked
             .await
-            .map_err(|error| LockError::asked("take away", self.name(), error))
+            .map_err(|error| LockError::from_write("take away", self.name(), error))
     }
 
     fn unseen(&self, error: NodeError) -> LockError {
-        LockError::looked("look at", self.name(), error)
+        LockError::from_read("look at", self.name(), error)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::client_core::ClientCore;
-use crate::kind::Form;
+use crate::kind::LockFormat;
 use crate::names::Names;
 use crate::server_set::Servers;
 use crate::telemetry::LockLabels;
@@ -16,7 +16,7 @@ pub(crate) struct LockInner {
     pub(crate) names: Names,
     /// The kind's name.
     pub(crate) word: &'static str,
-    pub(crate) form: &'static dyn Form,
+    pub(crate) format: &'static dyn LockFormat,
     pub(crate) servers: Servers,
 }
 

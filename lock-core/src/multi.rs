@@ -143,7 +143,7 @@ impl MultiLock {
         for answer in answers {
             match answer {
                 Ok(guard) => held.push(guard),
-                Err(other) => error = Some(LockError::worse(error, other, ErrorKind::Busy)),
+                Err(other) => error = Some(LockError::heavier(error, other, ErrorKind::Busy)),
             }
         }
         match error {
@@ -251,7 +251,7 @@ async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> 
             // What was lost meanwhile is not held either.
             failed
                 .filter(|error| error.kind() != ErrorKind::NotHeld)
-                .reduce(|one, other| LockError::worse(Some(one), other, ErrorKind::Busy))
+                .reduce(|one, other| LockError::heavier(Some(one), other, ErrorKind::Busy))
                 .map(|error| error.to_string())
         }
         None => Some("the release of another member was not answered in time".to_owned()),
@@ -383,7 +383,7 @@ impl MultiReleased {
             match result {
                 Ok(Released::Freed) => {}
                 Ok(kept) => all = kept,
-                Err(error) => worst = Some(LockError::worse(worst, error, ErrorKind::NotHeld)),
+                Err(error) => worst = Some(LockError::heavier(worst, error, ErrorKind::NotHeld)),
             }
         }
         worst.map_or(Ok(all), Err)

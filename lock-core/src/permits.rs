@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
 use crate::hold::HolderIdentity;
 use crate::idempotent_requests::yes;
-use crate::kind::permits::{self as form, Change};
+use crate::kind::permits::{self as requests, Change};
 use crate::lock_inner::LockInner;
 use crate::permit_id::PermitId;
 use crate::semaphore::{counted, delete};
@@ -79,7 +79,7 @@ impl Client {
     ///
     /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent masters.
     pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
-        let inner = counted(self, "semaphore with permits", name, &form::Permits)?;
+        let inner = counted(self, "semaphore with permits", name, &requests::Permits)?;
         Ok(Permits { inner })
     }
 }
@@ -111,7 +111,7 @@ impl Permits {
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
         let publish = self.inner.publish();
-        let request = form::change(&self.inner.names, change, publish);
+        let request = requests::change(&self.inner.names, change, publish);
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -191,7 +191,7 @@ impl Permits {
             return Ok(Vec::new());
         }
         let publish = self.inner.publish();
-        let request = form::give(&self.inner.names, ids, publish);
+        let request = requests::give(&self.inner.names, ids, publish);
         let subject = self.inner.subject();
         let each = subject.ask_surely("release", request, text).await?;
         let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');
@@ -207,7 +207,7 @@ impl Permits {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let publish = self.inner.publish();
-        let request = form::lease(&self.inner.names, id, lease, publish);
+        let request = requests::lease(&self.inner.names, id, lease, publish);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -230,13 +230,13 @@ impl Permits {
 
     /// Free and held, at one moment.
     async fn counts(&self) -> Result<(i64, i64), LockError> {
-        let request = self.inner.form.look(&self.inner.names);
+        let request = self.inner.format.look(&self.inner.names);
         self.inner.subject().look(request, counts).await
     }
 
     /// The permits that are held, the first to end first.
     pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
-        let request = form::list(&self.inner.names);
+        let request = requests::list(&self.inner.names);
         self.inner.subject().look(request, listed).await
     }
 

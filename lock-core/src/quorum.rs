@@ -17,7 +17,7 @@ use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::hold::Hold;
-use crate::kind::{CurrentHolder, Form, ReleaseAnswer};
+use crate::kind::{CurrentHolder, LockFormat, ReleaseAnswer};
 use crate::release::{Open, ReleaseReason};
 use crate::server_set::majority;
 use crate::servers::{
@@ -212,7 +212,7 @@ async fn give_back(
     taken: &[(usize, bool)],
     deadline: Instant,
 ) -> usize {
-    let request = hold.lock.form.undo(&hold.ask(hold.lease));
+    let request = hold.lock.format.undo(&hold.request(hold.lease));
     let moment = deadline.max(Instant::now() + LAST_LOOK);
     let mut open = Open::new(hold, ReleaseReason::Undo);
     let mut acks: FuturesUnordered<_> = taken
@@ -404,13 +404,13 @@ pub(crate) async fn yes_or_no(
 /// Whom a majority of masters names. What is left is what that many have at least.
 pub(crate) async fn holder(
     routes: &Routes,
-    form: &'static dyn Form,
+    format: &'static dyn LockFormat,
     request: Request,
     deadline: Instant,
 ) -> Result<Option<CurrentHolder>, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| async move {
-        holder_at(&route, form, &request, deadline).await
+        holder_at(&route, format, &request, deadline).await
     });
     let (mut heard, mut errors) = (0, Vec::new());
     let mut named: BTreeMap<String, Vec<CurrentHolder>> = BTreeMap::new();

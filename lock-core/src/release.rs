@@ -11,7 +11,7 @@ use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::guard_event::{LostReason, Released};
 use crate::hold::Hold;
-use crate::kind::{Ask, ReleaseAnswer};
+use crate::kind::{LockRequest, ReleaseAnswer};
 use crate::lock_inner::LockInner;
 use crate::machine::outside_of_tokio;
 use crate::quorum;
@@ -168,17 +168,17 @@ pub(crate) fn take_back(hold: &Arc<Hold>) {
 }
 
 fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {
-    let ask = Ask {
+    let ask = LockRequest {
         successors: successors.said(),
-        ..hold.ask(hold.lease)
+        ..hold.request(hold.lease)
     };
     match giving {
-        ReleaseReason::Release => hold.lock.form.release(&ask),
+        ReleaseReason::Release => hold.lock.format.release(&ask),
         _ if hold.client().wait_queues.shares_owner(hold) => {
             // The place is the other one's too, and stays.
-            hold.lock.form.undo(&Ask { place: None, ..ask })
+            hold.lock.format.undo(&LockRequest { place: None, ..ask })
         }
-        _ => hold.lock.form.undo(&ask),
+        _ => hold.lock.format.undo(&ask),
     }
 }
 
@@ -202,7 +202,7 @@ impl Drop for Undo<'_> {
 /// and while none comes there they would pile up, and all arrive together.
 pub(crate) fn too_many_undos(lock: &LockInner) -> Option<NodeError> {
     const MOST: usize = 1_000;
-    lock.form.undo_life()?;
+    lock.format.undo_life()?;
     let undos = lock.client.undos.load(Ordering::Relaxed);
     (undos >= MOST).then(|| {
         NodeError::local(format!(
@@ -222,7 +222,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     if !hold.is_known() {
         return;
     }
-    let undo_life = hold.lock.form.undo_life();
+    let undo_life = hold.lock.format.undo_life();
     let _counted = undo_life.map(|_| Undo::begin(client));
     let successors = match giving {
         ReleaseReason::UndoNamed => Handoff::none(),
@@ -245,7 +245,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     // A place in the line may outlast the lease that was asked for by far; all would wait for its owner once.
     let line = hold
         .lock
-        .form
+        .format
         .line()
         .filter(|_| giving != ReleaseReason::Release && hold.in_line.get());
     let place = line.map_or(Duration::ZERO, |line| line.place_life());
@@ -258,7 +258,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
             Ok(sent) if !repeat => {
-                let given = hold.lock.form.read_release(&sent.value);
+                let given = hold.lock.format.read_release(&sent.value);
                 if let Some(given) = given {
                     client.turns.gave(&hold.lock, route, given, &sent.value);
                 }

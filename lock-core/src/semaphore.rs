@@ -11,8 +11,8 @@ use crate::error::{ErrorKind, LockError};
 use crate::guard_event::LostReason;
 use crate::hold::HolderIdentity;
 use crate::idempotent_requests::{finished, number, yes};
-use crate::kind::semaphore::{self as form, MissingCounter};
-use crate::kind::{Form, Once};
+use crate::kind::semaphore::{self as requests, MissingCounter};
+use crate::kind::{LockFormat, RecordedRequest};
 use crate::lock_inner::LockInner;
 use crate::names::Names;
 use crate::server_set::Servers;
@@ -68,7 +68,7 @@ impl Client {
     ///
     /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in independent masters.
     pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
-        let inner = counted(self, "semaphore", name, &form::Semaphore)?;
+        let inner = counted(self, "semaphore", name, &requests::Semaphore)?;
         Ok(Semaphore { inner })
     }
 }
@@ -78,11 +78,11 @@ pub(crate) fn counted(
     client: &Client,
     word: &'static str,
     name: &str,
-    form: &'static dyn Form,
+    format: &'static dyn LockFormat,
 ) -> Result<Arc<LockInner>, LockError> {
     let names = client.in_one_set(word, name, Names::of_permits)?;
     let servers = Servers::One(Arc::clone(client.shared().route()));
-    Ok(client.lock_of(names, word, form, servers))
+    Ok(client.lock_of(names, word, format, servers))
 }
 
 impl Semaphore {
@@ -104,7 +104,7 @@ impl Semaphore {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let (names, publish) = (&self.inner.names, self.inner.publish());
-        let once = form::set(names, permits, life, publish);
+        let once = requests::set(names, permits, life, publish);
         self.inner.subject().ask(ACTION, once, yes).await
     }
 
@@ -167,7 +167,7 @@ impl Semaphore {
         let guard = acquire_for(&self.inner, HolderIdentity::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
             let client = &self.inner.client;
-            let record = form::record_of_acquire(&self.inner.names, id);
+            let record = requests::record_of_acquire(&self.inner.names, id);
             finished(client, record);
         }
         // They belong to nobody from now on.
@@ -175,7 +175,7 @@ impl Semaphore {
         Ok(())
     }
 
-    fn giving(&self, permits: i64, absent: MissingCounter) -> Once {
+    fn giving(&self, permits: i64, absent: MissingCounter) -> RecordedRequest {
         giving(&self.inner, permits, absent)
     }
 
@@ -215,7 +215,7 @@ impl Semaphore {
     /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
     /// many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let once = form::drain(&self.inner.names);
+        let once = requests::drain(&self.inner.names);
         let drained = self.inner.subject().ask("drain", once, number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
@@ -223,7 +223,7 @@ impl Semaphore {
     /// What is free now, by the word of the master; below zero after more was taken away than there was, and 0 where there is
     /// no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
-        let request = self.inner.form.look(&self.inner.names);
+        let request = self.inner.format.look(&self.inner.names);
         self.inner.subject().look(request, number).await
     }
 
@@ -235,12 +235,12 @@ impl Semaphore {
 
 /// Deletes a semaphore of either sort.
 pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    let request = (inner.form).force_release(&inner.names, inner.publish());
+    let request = (inner.format).force_release(&inner.names, inner.publish());
     inner.subject().ask("delete", request, yes).await
 }
 
-fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> Once {
-    form::add(&inner.names, permits, absent, inner.publish())
+fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> RecordedRequest {
+    requests::add(&inner.names, permits, absent, inner.publish())
 }
 
 /// Gives permits back that a guard had. Nobody waits for the answer.

@@ -8,7 +8,7 @@ use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
-use crate::kind::{Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply};
+use crate::kind::{CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply};
 use crate::lock_inner::LockInner;
 use crate::quorum;
 use crate::server_set::Servers;
@@ -60,11 +60,11 @@ impl Servers {
         let clock = &hold.client().server_clock;
         let mut late = 0;
         loop {
-            let ask = Ask {
+            let ask = LockRequest {
                 not_after: clock.after(deadline),
-                ..hold.ask(hold.lease)
+                ..hold.request(hold.lease)
             };
-            let mut request = hold.lock.form.acquire(&ask);
+            let mut request = hold.lock.format.acquire(&ask);
             request.wait = wait_for(hold, deadline);
             request.grants = true;
             let tried = match self {
@@ -94,7 +94,7 @@ impl Servers {
         deadline: Instant,
     ) -> Result<ExtendOutcome, NodeError> {
         hold.may_last(deadline, lease);
-        let mut request = hold.lock.form.extend(&hold.ask(lease));
+        let mut request = hold.lock.format.extend(&hold.request(lease));
         request.wait = wait_for(hold, deadline);
         match self {
             Servers::One(route) => extend_at(route, hold, &request, deadline).await,
@@ -107,7 +107,7 @@ impl Servers {
         lock: &LockInner,
         deadline: Instant,
     ) -> Result<bool, NodeError> {
-        match lock.form.count(&lock.names) {
+        match lock.format.count(&lock.names) {
             Some(request) => self.yes_or_no(request, deadline).await,
             None => Ok(self.holder(lock, deadline).await?.is_some()),
         }
@@ -118,10 +118,12 @@ impl Servers {
         lock: &LockInner,
         deadline: Instant,
     ) -> Result<Option<CurrentHolder>, NodeError> {
-        let request = lock.form.look(&lock.names);
+        let request = lock.format.look(&lock.names);
         match self {
-            Servers::One(route) => holder_at(route, lock.form, &request, deadline).await,
-            Servers::Majority(routes) => quorum::holder(routes, lock.form, request, deadline).await,
+            Servers::One(route) => holder_at(route, lock.format, &request, deadline).await,
+            Servers::Majority(routes) => {
+                quorum::holder(routes, lock.format, request, deadline).await
+            }
         }
     }
 
@@ -132,8 +134,8 @@ impl Servers {
     ) -> Result<Vec<CurrentHolder>, NodeError> {
         match self {
             Servers::One(route) => {
-                let sent = route.send(&lock.form.look(&lock.names), deadline).await?;
-                let holders = lock.form.read_holders(&sent.value);
+                let sent = route.send(&lock.format.look(&lock.names), deadline).await?;
+                let holders = lock.format.read_holders(&sent.value);
                 holders.ok_or_else(|| not_an_answer(&sent))
             }
             Servers::Majority(_) => {
@@ -149,7 +151,7 @@ impl Servers {
         deadline: Instant,
     ) -> Result<bool, NodeError> {
         let publish = lock.client.publish_command();
-        let request = lock.form.force_release(&lock.names, publish);
+        let request = lock.format.force_release(&lock.names, publish);
         self.yes_or_no(request, deadline).await
     }
 
@@ -189,7 +191,7 @@ pub(crate) async fn acquire_at(
         }
         sent => sent?,
     };
-    let reply = hold.lock.form.read_acquire(&sent.value);
+    let reply = hold.lock.format.read_acquire(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         Reply::Granted { token } => granted(&sent, token),
         Reply::Admitted { more, server_ms } => {
@@ -216,7 +218,7 @@ pub(crate) async fn acquire_at(
 
 /// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it is not held.
 async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
-    let undo = hold.lock.form.undo(&hold.ask(hold.lease));
+    let undo = hold.lock.format.undo(&hold.request(hold.lease));
     match route
         .send(&undo, deadline.max(Instant::now() + LAST_LOOK))
         .await
@@ -252,7 +254,7 @@ pub(crate) async fn extend_at(
     deadline: Instant,
 ) -> Result<ExtendOutcome, NodeError> {
     let sent = route.send(request, deadline).await?;
-    let reply = hold.lock.form.read_extend(&sent.value);
+    let reply = hold.lock.format.read_extend(&sent.value);
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         ExtendAnswer::Held => match thin(&sent) {
             Some((acked, demanded)) => ExtendOutcome::Thin { acked, demanded },
@@ -272,7 +274,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     let Servers::One(route) = &hold.lock.servers else {
         return None;
     };
-    let alone = hold.lock.form.renews_alone(&hold.ask(hold.lease));
+    let alone = hold.lock.format.renews_alone(&hold.request(hold.lease));
     if hold.durability != Durability::None || alone {
         return None;
     }
@@ -281,7 +283,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
         false => 0,
     };
     let route = Arc::as_ptr(route).cast::<()>() as usize;
-    let script: *const Script = hold.lock.form.extend_script();
+    let script: *const Script = hold.lock.format.extend_script();
     Some((route, script as usize, hold.lease, slot))
 }
 
@@ -291,20 +293,26 @@ pub(crate) async fn extend_together(
     deadline: Instant,
 ) -> Result<Vec<ExtendOutcome>, NodeError> {
     let lock = &holds[0].lock;
-    let mut request = Request::new(RequestCommand::Script(lock.form.extend_script()));
+    let mut request = Request::new(RequestCommand::Script(lock.format.extend_script()));
     for hold in holds {
         hold.may_last(deadline, hold.lease);
-        request = hold.lock.form.extend_keys(&hold.ask(hold.lease), request);
+        request = hold
+            .lock
+            .format
+            .extend_keys(&hold.request(hold.lease), request);
     }
     request = request.arg_ms(holds[0].lease);
     for hold in holds {
-        request = hold.lock.form.extend_arg(&hold.ask(hold.lease), request);
+        request = hold
+            .lock
+            .format
+            .extend_arg(&hold.request(hold.lease), request);
     }
     let sent = lock.servers.routes()[0].send(&request, deadline).await?;
     let Value::Array(answers) = &sent.value else {
         return Err(not_an_answer(&sent));
     };
-    let read = |answer| match lock.form.read_extend(answer) {
+    let read = |answer| match lock.format.read_extend(answer) {
         Some(ExtendAnswer::Held) => Some(ExtendOutcome::Held {
             sent_at: sent.sent_at,
         }),
@@ -346,7 +354,7 @@ pub(crate) async fn release_at(
     )
     .await;
     let (sent, doubtful) = asked?;
-    let given = hold.lock.form.read_release(&sent.value);
+    let given = hold.lock.format.read_release(&sent.value);
     let given = given.ok_or_else(|| not_an_answer(&sent))?;
     turns.gave(&hold.lock, route, given, &sent.value);
     let done_before = doubtful && how.valid && !hold.has_records();
@@ -401,12 +409,13 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
 
 pub(crate) async fn holder_at(
     route: &Route,
-    form: &dyn Form,
+    format: &dyn LockFormat,
     request: &Request,
     deadline: Instant,
 ) -> Result<Option<CurrentHolder>, NodeError> {
     let sent = route.send(request, deadline).await?;
-    form.read_holder(&sent.value)
+    format
+        .read_holder(&sent.value)
         .ok_or_else(|| not_an_answer(&sent))
 }
 

@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 /// A hold's key is followed from its first renewal on, this long after the grant. Shorter holds cost nothing.
 const FOLLOWED_AFTER: Duration = Duration::from_secs(1);
 /// Pause before a hold is looked up again that `renew` has taken out of the queue.
-const IN_HANDS: Duration = Duration::from_millis(5);
+const REQUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Starts the renewal task with the client. Begun by the first hold, it would wait behind its holder's work.
 pub(crate) fn start(background: &Background) -> Arc<RenewalQueue<Hold>> {
@@ -61,7 +61,7 @@ fn is_followed(hold: &Hold) -> bool {
         KeyTracking::Auto => hold.lease >= FOLLOWED_AFTER * 3,
         KeyTracking::On => true,
     };
-    is_wanted && !hold.lock.form.is_shared() && hold.lock.names.all().count() == 1
+    is_wanted && !hold.lock.format.is_shared() && hold.lock.names.all().count() == 1
 }
 
 /// Renews a hold as soon as its key hints at a loss. A hint proves nothing: the renewal's answer decides.
@@ -69,7 +69,7 @@ async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
     let follow = |route: &Arc<Route>| {
-        let check = hold.lock.form.key_check(&hold.ask(hold.lease));
+        let check = hold.lock.format.key_check(&hold.request(hold.lease));
         route.follow_key(&names.key, check)
     };
     let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();
@@ -78,7 +78,7 @@ async fn follow_key(hold: Arc<Hold>) {
         tokio::select! {
             _ = hint => {
                 while hold.is_held() && !client.renewals.hasten(&hold) {
-                    sleep_until(Instant::now() + IN_HANDS).await;
+                    sleep_until(Instant::now() + REQUEUE_PAUSE).await;
                 }
             }
             () = hold.change() => {}

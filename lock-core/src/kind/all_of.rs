@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::form::{Ask, ExtendAnswer, Form, LOOK, script};
 use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
+use super::lock_format::{ExtendAnswer, LOOK, LockFormat, LockRequest, script};
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 
@@ -17,20 +17,20 @@ fn call(script: &'static Script, names: &Names) -> Request {
     with_keys(Request::new(RequestCommand::Script(script)), names)
 }
 
-impl Form for AllOf {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for AllOf {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         acquire_all(ask)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         release_all(ask)
     }
 
-    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         with_keys(request, ask.names)
     }
 
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         let each = ask.names.all();
         each.fold(request, |request, _| request.arg(ask.owner.as_bytes()))
     }
@@ -48,11 +48,11 @@ impl Form for AllOf {
         })
     }
 
-    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         extend_counted(ask)
     }
 
-    fn renews_alone(&self, _ask: &Ask<'_>) -> bool {
+    fn renews_alone(&self, _ask: &LockRequest<'_>) -> bool {
         true
     }
 

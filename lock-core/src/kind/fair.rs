@@ -4,11 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::form::{
-    Ask, ChannelSpec, Counting, Form, Heartbeat, LineMessage, MissingWaiters, Reply, ServerLine,
-    Waiting, acquired, counting, left, script,
-};
 use super::hash::{extend_counted, with_holds, with_record_life};
+use super::lock_format::{
+    ChannelSpec, Counting, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters, Reply,
+    ServerLine, Waiting, acquired, counting, left, script,
+};
 use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};
@@ -38,7 +38,7 @@ fn request(script: RequestCommand, names: &Names) -> Request {
         .key(names.channel.as_bytes())
 }
 
-fn give(ask: &Ask<'_>, undo: bool) -> Request {
+fn give(ask: &LockRequest<'_>, undo: bool) -> Request {
     let request = with_holds(request(RELEASE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
@@ -53,8 +53,8 @@ fn give(ask: &Ask<'_>, undo: bool) -> Request {
     }
 }
 
-impl Form for Fair {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Fair {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = with_holds(request(ACQUIRE.of(ask), ask.names), ask, ask.owner)
             .arg_ms(ask.lease)
             .arg(ask.owner.as_bytes())
@@ -78,15 +78,15 @@ impl Form for Fair {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         give(ask, false)
     }
 
-    fn undo(&self, ask: &Ask<'_>) -> Request {
+    fn undo(&self, ask: &LockRequest<'_>) -> Request {
         give(ask, true)
     }
 
-    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         extend_counted(ask)
     }
 
@@ -112,7 +112,7 @@ impl ServerLine for Fair {
         Some(format!("{}:{owner}", names.channel))
     }
 
-    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+    fn owner<'a>(&self, ask: &LockRequest<'a>) -> Cow<'a, str> {
         ask.owner.into()
     }
 
@@ -147,7 +147,7 @@ impl ServerLine for Fair {
             server_us: us(*now)?,
             absent: MissingWaiters::These(absent.collect::<Option<_>>()?),
             left: left(*pttl_ms),
-            news: (*free == 1).then(|| LineMessage::Turn(head.to_owned())),
+            last_message: (*free == 1).then(|| LineMessage::Turn(head.to_owned())),
         })
     }
 

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::form::{Ask, Counting, Form, Reply, acquired, counting, script};
 use super::hash::{self, REENTRANT};
+use super::lock_format::{Counting, LockFormat, LockRequest, Reply, acquired, counting, script};
 use crate::{names::companion, topology::Request};
 
 static ACQUIRE: Counting =
@@ -13,8 +13,8 @@ static ACQUIRE: Counting =
 #[derive(Debug)]
 pub(crate) struct Fenced;
 
-impl Form for Fenced {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Fenced {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
         let request = Request::new(ACQUIRE.of(ask))
             .key(ask.names.key.as_bytes())
@@ -42,11 +42,11 @@ impl Form for Fenced {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         REENTRANT.release(ask)
     }
 
-    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         hash::extend_counted(ask)
     }
 }

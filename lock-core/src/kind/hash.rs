@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::form::{Ask, Counting, Form, counting, of_lock, script};
+use super::lock_format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
 use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};
@@ -45,8 +45,8 @@ pub(crate) static SPIN: Hash = Hash {
 /// First and longest pause of a waiter that is not woken.
 const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
-impl Form for Hash {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Hash {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         if ask.id.is_none() {
             let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
@@ -58,7 +58,7 @@ impl Form for Hash {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         match ask.id {
             None => self.release_single(ask),
             // Such an owner is rare where waiters spin; it speaks there too, to nobody.
@@ -66,7 +66,7 @@ impl Form for Hash {
         }
     }
 
-    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         extend_counted(ask)
     }
 
@@ -88,7 +88,7 @@ impl Form for Hash {
 }
 
 impl Hash {
-    fn release_single(&self, ask: &Ask<'_>) -> Request {
+    fn release_single(&self, ask: &LockRequest<'_>) -> Request {
         if !self.speaks {
             // Nobody is notified.
             let request = of_lock(RequestCommand::Script(&RELEASE), ask.names);
@@ -103,11 +103,11 @@ impl Hash {
 }
 
 /// Takes several locks as one.
-pub(super) fn acquire_all(ask: &Ask<'_>) -> Request {
+pub(super) fn acquire_all(ask: &LockRequest<'_>) -> Request {
     acquire_by(ACQUIRE_ALL.of(ask), ask)
 }
 
-fn acquire_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
+fn acquire_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
     let request = with_keys(Request::new(script), ask.names);
     with_holds(request, ask, ask.owner)
         .arg_ms(ask.lease)
@@ -115,11 +115,11 @@ fn acquire_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
         .arg(ask.names.all().count().to_string().as_bytes())
 }
 
-pub(super) fn release_all(ask: &Ask<'_>) -> Request {
+pub(super) fn release_all(ask: &LockRequest<'_>) -> Request {
     release_by(RELEASE_ALL.of(ask), ask)
 }
 
-fn release_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
+fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
     let request = with_keys(Request::new(script), ask.names);
     let request = with_holds(request, ask, ask.owner)
         .arg(ask.owner.as_bytes())
@@ -130,7 +130,7 @@ fn release_by(script: RequestCommand, ask: &Ask<'_>) -> Request {
 
 /// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and extended: a release
 /// that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
-pub(super) fn extend_counted(ask: &Ask<'_>) -> Option<Request> {
+pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
     ask.id?;
     let request = with_keys(
         Request::new(RequestCommand::Script(&EXTEND_COUNTED)),
@@ -152,7 +152,7 @@ pub(super) fn with_channels(request: Request, names: &Names) -> Request {
 
 /// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it counts in `field`, and
 /// the record of this one.
-pub(super) fn with_holds(request: Request, ask: &Ask<'_>, field: &str) -> Request {
+pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -> Request {
     let Some(id) = ask.id else {
         return request;
     };
@@ -163,7 +163,7 @@ pub(super) fn with_holds(request: Request, ask: &Ask<'_>, field: &str) -> Reques
 }
 
 /// Adds for how long the answer to a release is kept, where it is.
-pub(super) fn with_record_life(request: Request, ask: &Ask<'_>) -> Request {
+pub(super) fn with_record_life(request: Request, ask: &LockRequest<'_>) -> Request {
     match ask.id {
         Some(_) => request.arg_ms(record_life(ask.lease)),
         None => request,
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_release_names_the_channel_only_where_its_script_cannot() {
         let names = Names::new("a{b}");
-        let ask = Ask {
+        let ask = LockRequest {
             names: &names,
             owner: "u:7",
             lease: Duration::from_secs(30),

@@ -1,7 +1,9 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
-use super::Once;
-use super::form::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
+use super::RecordedRequest;
+use super::lock_format::{
+    ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record,
+};
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 
@@ -9,7 +11,7 @@ static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");
 
 /// Closes an open latch.
-pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> Once {
+pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> RecordedRequest {
     with_record(names, |record| {
         of_record(&SET, names, record)
             .arg(count.to_string().as_bytes())
@@ -19,7 +21,7 @@ pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> Once {
     })
 }
 
-pub(crate) fn count_down(names: &Names, publish: &'static str) -> Once {
+pub(crate) fn count_down(names: &Names, publish: &'static str) -> RecordedRequest {
     with_record(names, |record| {
         of_record(&COUNT_DOWN, names, record)
             .arg(publish.as_bytes())

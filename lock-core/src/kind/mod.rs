@@ -2,7 +2,7 @@
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `form.rs` | the trait of a kind: its requests, and how it reads replies |
+//! | `lock_format.rs` | the trait of a kind: its requests, and how it reads replies |
 //! | `hash.rs` | RLock, whose requests the other kinds begin from |
 //! | `plain.rs`, `fenced.rs`, `all_of.rs` | the Redis documentation's; with fencing tokens; several at once |
 //! | `rw.rs` | readers and writers |
@@ -13,9 +13,9 @@
 pub(crate) mod all_of;
 mod fair;
 mod fenced;
-mod form;
 mod hash;
 pub(crate) mod latch;
+mod lock_format;
 pub(crate) mod permits;
 mod plain;
 mod queued;
@@ -24,9 +24,10 @@ pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
 
-pub(crate) use form::{
-    Ask, ChannelSpec, CurrentHolder, ExtendAnswer, Form, Heartbeat, LineMessage, MissingWaiters,
-    Once, QueuePlace, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
+pub(crate) use lock_format::{
+    ChannelSpec, CurrentHolder, ExtendAnswer, Heartbeat, LineMessage, LockFormat, LockRequest,
+    MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor,
+    Waiting,
 };
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
@@ -143,7 +144,7 @@ impl Kind {
         Kind::Redlock,
     ];
 
-    fn row(self) -> (&'static str, &'static str, &'static dyn Form) {
+    fn row(self) -> (&'static str, &'static str, &'static dyn LockFormat) {
         match self {
             Kind::Plain => (
                 "plain",
@@ -218,7 +219,7 @@ impl Kind {
         self == Kind::Redlock
     }
 
-    pub(crate) fn form(self) -> &'static dyn Form {
+    pub(crate) fn format(self) -> &'static dyn LockFormat {
         self.row().2
     }
 }

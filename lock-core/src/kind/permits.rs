@@ -4,10 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::Once;
-use super::form::{
-    ANSWER_LIFE, Ask, CurrentHolder, Form, ReleaseAnswer, Reply, delete, left, of_lock, script,
-    with_record,
+use super::RecordedRequest;
+use super::lock_format::{
+    ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left,
+    of_lock, script, with_record,
 };
 use crate::names::Names;
 use crate::permit_id::PermitId;
@@ -38,8 +38,8 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Permits;
 
-impl Form for Permits {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Permits {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         with_keys(&ACQUIRE, ask.names)
             .arg_ms(ask.lease)
             .arg(ask.publish.as_bytes())
@@ -63,7 +63,7 @@ impl Form for Permits {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         with_keys(&RELEASE, ask.names)
             .arg(ask.publish.as_bytes())
             .arg(&raw(ask.owner))
@@ -86,7 +86,7 @@ impl Form for Permits {
         Cow::Owned(held_key(names))
     }
 
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(&raw(ask.owner))
     }
 
@@ -113,7 +113,7 @@ impl Form for Permits {
     }
 }
 
-pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> Once {
+pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> RecordedRequest {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
     with_record(names, |record| {
         with_keys(&RELEASE, names)
@@ -138,7 +138,7 @@ pub(crate) fn lease(
         .arg(names.channel.as_bytes())
 }
 
-pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> Once {
+pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> RecordedRequest {
     let (how, number) = match change {
         Change::Begin(number) => ("begin", i64::from(number)),
         Change::Set(number) => ("set", i64::from(number)),

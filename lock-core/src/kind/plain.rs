@@ -7,7 +7,9 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::form::{Ask, CurrentHolder, Form, ReleaseAnswer, Reply, held, left, of_lock, script};
+use super::lock_format::{
+    CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, held, left, of_lock, script,
+};
 use crate::names::Names;
 use crate::topology::{KeyCheck, Request, RequestCommand, Script};
 
@@ -21,7 +23,7 @@ static EXTEND: Script = script!("extend_plain");
 pub(crate) struct Plain;
 
 /// The value of one hold: the owner, and where the owner may come again, what tells this time from the others.
-pub(super) fn value<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
+pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     match ask.id {
         None => ask.owner.into(),
         Some(id) => format!("{}:{id:032x}", ask.owner).into(),
@@ -39,10 +41,10 @@ pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<CurrentHolder
     Some(found)
 }
 
-impl Form for Plain {
+impl LockFormat for Plain {
     /// One native command. A script asks only for who waits, since it says when the lease ends, which SET does not, and after a lost
     /// answer, since it knows its own value again.
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         if ask.repeated || ask.place.is_some() {
             let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
             return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
@@ -67,7 +69,7 @@ impl Form for Plain {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         of_lock(RequestCommand::Script(&RELEASE), ask.names)
             .arg(value(ask).as_bytes())
             .arg(ask.publish.as_bytes())
@@ -87,11 +89,11 @@ impl Form for Plain {
         &EXTEND
     }
 
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(value(ask).as_bytes())
     }
 
-    fn key_check(&self, ask: &Ask<'_>) -> KeyCheck {
+    fn key_check(&self, ask: &LockRequest<'_>) -> KeyCheck {
         let value = value(ask).as_bytes().to_vec();
         let request = of_lock(RequestCommand::Command("GET"), ask.names);
         KeyCheck::new(&request, Value::BulkString(value))
@@ -105,7 +107,7 @@ impl Form for Plain {
         read_numbered_holder(value)
     }
 
-    fn has_records(&self, _ask: &Ask<'_>) -> bool {
+    fn has_records(&self, _ask: &LockRequest<'_>) -> bool {
         false
     }
 }

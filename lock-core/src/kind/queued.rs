@@ -5,9 +5,9 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::form::{
-    Ask, ChannelSpec, CurrentHolder, Form, HandedGrant, Heartbeat, LineMessage, MissingWaiters,
-    ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
+use super::lock_format::{
+    ChannelSpec, CurrentHolder, HandedGrant, Heartbeat, LineMessage, LockFormat, LockRequest,
+    MissingWaiters, ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
 };
 use super::plain;
 use crate::names::{Names, companion};
@@ -49,8 +49,8 @@ fn request(script: &'static Script, names: &Names) -> Request {
         .key(companion("locklab_queue_order", &names.key).as_bytes())
 }
 
-impl Form for Queued {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Queued {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = request(&ACQUIRE, ask.names)
             .arg(terms(ask.lease, ask.token_life).as_bytes())
             .arg(hold(ask).as_bytes())
@@ -82,7 +82,7 @@ impl Form for Queued {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         let mut request = request(&RELEASE, ask.names)
             .arg(hold(ask).as_bytes())
             .arg(ask.publish.as_bytes())
@@ -117,7 +117,7 @@ impl Form for Queued {
         }
     }
 
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(hold(ask).as_bytes())
     }
 
@@ -149,7 +149,7 @@ impl Form for Queued {
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
-    fn has_records(&self, _ask: &Ask<'_>) -> bool {
+    fn has_records(&self, _ask: &LockRequest<'_>) -> bool {
         false
     }
 
@@ -171,7 +171,7 @@ impl ServerLine for Queued {
         ChannelSpec::Channel(format!("{}:{client}", line(names)))
     }
 
-    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+    fn owner<'a>(&self, ask: &LockRequest<'a>) -> Cow<'a, str> {
         hold(ask)
     }
 
@@ -201,7 +201,7 @@ impl ServerLine for Queued {
         };
         let server_us = u64::try_from(*now).ok()?;
         let standing = String::from_utf8(standing.clone()).ok()?;
-        let news = match (holder, left(*pttl_ms)) {
+        let last_message = match (holder, left(*pttl_ms)) {
             ([Value::BulkString(owner), Value::Int(token)], Some(lease)) => {
                 Some(LineMessage::Called(HandedGrant {
                     owner: String::from_utf8(owner.clone()).ok()?,
@@ -216,7 +216,7 @@ impl ServerLine for Queued {
             server_us,
             absent: MissingWaiters::AllBut(Some(standing).filter(|owner| !owner.is_empty())),
             left: left(*pttl_ms),
-            news,
+            last_message,
         })
     }
 
@@ -234,7 +234,7 @@ impl ServerLine for Queued {
 }
 
 /// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the others.
-fn hold<'a>(ask: &Ask<'a>) -> Cow<'a, str> {
+fn hold<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 

@@ -4,8 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::form::{Ask, Counting, CurrentHolder, Form, counting, holder, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
+use super::lock_format::{
+    Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script,
+};
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};
 
@@ -38,7 +40,7 @@ impl AccessMode {
     }
 
     /// Where the lock counts the holds of an owner.
-    fn field<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str> {
+    fn field<'a>(&self, ask: &LockRequest<'a>) -> Cow<'a, str> {
         match self {
             AccessMode::Read => Cow::Borrowed(ask.owner),
             AccessMode::Write => Cow::Owned(format!("{}:write", ask.owner)),
@@ -56,8 +58,8 @@ fn writers(names: &Names) -> String {
     companion("locklab_writers_latch", &names.key)
 }
 
-impl Form for AccessMode {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for AccessMode {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let script = match self {
             AccessMode::Read => &ACQUIRE_READ,
             AccessMode::Write => &ACQUIRE_WRITE,
@@ -76,7 +78,7 @@ impl Form for AccessMode {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         let script = match self {
             AccessMode::Read => &RELEASE_READ,
             AccessMode::Write => &RELEASE_WRITE,
@@ -89,7 +91,7 @@ impl Form for AccessMode {
         with_record_life(request, ask)
     }
 
-    fn leave(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn leave(&self, ask: &LockRequest<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
         let request = Request::new(RequestCommand::Script(&LEAVE));
         let request = request.key(writers(ask.names).as_bytes());
@@ -109,7 +111,7 @@ impl Form for AccessMode {
         &EXTEND.once
     }
 
-    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         let request = request.key(ask.names.key.as_bytes());
         match self {
             // Named, so that a server that has the one and not yet the other, since their slot moves, says so.
@@ -118,11 +120,11 @@ impl Form for AccessMode {
         }
     }
 
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(self.field(ask).as_bytes())
     }
 
-    fn extend_counted(&self, ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         ask.id?;
         let request = self.extend_keys(ask, Request::new(EXTEND.of(ask)));
         let request = with_holds(request, ask, &self.field(ask));

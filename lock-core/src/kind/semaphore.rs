@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::Once;
-use super::form::{
-    ANSWER_LIFE, Ask, CurrentHolder, ExtendAnswer, Form, ReleaseAnswer, Reply, UNDONE_LIFE,
-    of_lock, of_record, script, with_record,
+use super::RecordedRequest;
+use super::lock_format::{
+    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply,
+    UNDONE_LIFE, of_lock, of_record, script, with_record,
 };
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
@@ -30,8 +30,8 @@ const SETTLED: i64 = -3;
 #[derive(Debug)]
 pub(crate) struct Semaphore;
 
-impl Form for Semaphore {
-    fn acquire(&self, ask: &Ask<'_>) -> Request {
+impl LockFormat for Semaphore {
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = of_record(&ACQUIRE, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg_ms(ANSWER_LIFE)
@@ -61,7 +61,7 @@ impl Form for Semaphore {
     }
 
     /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see `add`.
-    fn release(&self, ask: &Ask<'_>) -> Request {
+    fn release(&self, ask: &LockRequest<'_>) -> Request {
         of_record(&UNDO, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
             .arg(ask.publish.as_bytes())
@@ -81,7 +81,7 @@ impl Form for Semaphore {
         &ENDLESS
     }
 
-    fn extend_arg(&self, _: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, _: &LockRequest<'_>, request: Request) -> Request {
         request
     }
 
@@ -110,7 +110,7 @@ impl Form for Semaphore {
     }
 }
 
-fn acquire_record(ask: &Ask<'_>) -> Vec<u8> {
+fn acquire_record(ask: &LockRequest<'_>) -> Vec<u8> {
     record_of_acquire(ask.names, ask.id.unwrap_or_default())
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn add(
     count: i64,
     absent: MissingCounter,
     publish: &'static str,
-) -> Once {
+) -> RecordedRequest {
     with_record(names, |record| {
         let request = of_record(&ADD, names, record)
             .arg(count.to_string().as_bytes())
@@ -150,7 +150,7 @@ pub(crate) fn set(
     count: u32,
     life: Option<Duration>,
     publish: &'static str,
-) -> Once {
+) -> RecordedRequest {
     with_record(names, |record| {
         let request = of_record(&SET, names, record)
             .arg(count.to_string().as_bytes())
@@ -164,7 +164,7 @@ pub(crate) fn set(
     })
 }
 
-pub(crate) fn drain(names: &Names) -> Once {
+pub(crate) fn drain(names: &Names) -> RecordedRequest {
     with_record(names, |record| {
         of_record(&DRAIN, names, record).arg_ms(ANSWER_LIFE)
     })

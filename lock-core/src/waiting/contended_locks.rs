@@ -96,7 +96,7 @@ impl ContendedLocks {
     ) {
         let freed = given == ReleaseAnswer::Freed;
         let listeners = if freed {
-            lock.form.listeners(answer)
+            lock.format.listeners(answer)
         } else {
             0
         };

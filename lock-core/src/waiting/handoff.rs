@@ -24,7 +24,7 @@ pub(crate) struct Handoff {
 impl Handoff {
     /// Of a hold whose release is sent until `deadline`, or its undo.
     pub(crate) fn of(hold: &Hold, deadline: Instant) -> Self {
-        let line = hold.lock.form.line().filter(|line| line.shares_place());
+        let line = hold.lock.format.line().filter(|line| line.shares_place());
         let Some(queue) = line.and_then(|_| hold.client().wait_queues.queue(&hold.lock)) else {
             return Handoff::none();
         };

@@ -134,7 +134,7 @@ impl WaitQueues {
     /// A seat for a hold that is about to ask for a place.
     pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn ServerLine) -> Seat {
         let lock = &hold.lock;
-        let owner = line.owner(&hold.ask(hold.lease)).into_owned();
+        let owner = line.owner(&hold.request(hold.lease)).into_owned();
         let (events, inbox) = mpsc::unbounded_channel();
         let waiter = Waiter {
             hold: Arc::clone(hold),
@@ -463,8 +463,8 @@ impl WaitQueue {
             let Some(queue) = queue.upgrade() else {
                 return false;
             };
-            if let Some(news) = queue.line.read_message(&queue.lock.names, message) {
-                queue.tell(news);
+            if let Some(message) = queue.line.read_message(&queue.lock.names, message) {
+                queue.tell(message);
             }
             true
         }));
@@ -519,14 +519,14 @@ impl WaitQueue {
         asked: &[String],
         missing: &mut Vec<String>,
     ) -> Duration {
-        // Before the news: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
+        // Before the message: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
         if let MissingWaiters::AllBut(Some(there)) = &heartbeat.absent {
             self.state
                 .lock()
                 .each(there, |waiter| waiter.standing = QueuePosition::Placed);
         }
-        if let Some(news) = heartbeat.news {
-            self.tell(news);
+        if let Some(message) = heartbeat.last_message {
+            self.tell(message);
         }
         match heartbeat.absent {
             MissingWaiters::These(absent) => {
@@ -552,10 +552,10 @@ impl WaitQueue {
         until_heartbeat(heartbeat.left)
     }
 
-    /// Tells a waiter. News for another is none of ours: a waiter that left while it was called gives back by itself.
-    fn tell(&self, news: LineMessage) {
+    /// Passes a message on to its waiter. A waiter that left while it was called releases the lock by itself.
+    fn tell(&self, message: LineMessage) {
         let now = Instant::now();
-        match news {
+        match message {
             LineMessage::Called(called) => {
                 let stamp = self.state.lock().stamp;
                 let from = stamp.and_then(|stamp| stamp.not_after(called.server_us, now));
@@ -655,7 +655,7 @@ mod tests {
         let client = Client::connect(&target, ClientOptions::default()).await;
         let client = client.expect("it answers");
         let lock = client.lock(Kind::Fair, "n").expect("a good name");
-        let line = lock.inner.form.line().expect("it has a line");
+        let line = lock.inner.format.line().expect("it has a line");
         let queues = &client.shared().wait_queues;
         let sit = || {
             let who = HolderIdentity::Owner(Some(Owner::numbered(1)));

@@ -45,14 +45,14 @@ pub(super) struct ScriptedDriver {
     logged: oneshot::Receiver<()>,
     to: ConnectTo,
     next_id: u64,
-    asked: BTreeMap<u64, Instant>,
+    sent_at: BTreeMap<u64, Instant>,
     answered: BTreeSet<u64>,
     /// Replies by request id; the error says what is wrong with a reply that has not exactly one ending.
     replies: BTreeMap<u64, Result<Reply, String>>,
     pub(super) events: Vec<Object>,
     /// What the driver did against the protocol, one entry per line.
-    pub(super) wrong: Vec<String>,
-    over: bool,
+    pub(super) violations: Vec<String>,
+    has_ended: bool,
 }
 
 impl ScriptedDriver {
@@ -72,28 +72,28 @@ impl ScriptedDriver {
             logged,
             to: to.clone(),
             next_id: 0,
-            asked: BTreeMap::new(),
+            sent_at: BTreeMap::new(),
             answered: BTreeSet::new(),
             replies: BTreeMap::new(),
             events: Vec::new(),
-            wrong: Vec::new(),
-            over: false,
+            violations: Vec::new(),
+            has_ended: false,
         })
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.over
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     pub(super) fn is_well(&self) -> bool {
-        !self.over && self.stdin.is_some() && self.wrong.is_empty()
+        !self.has_ended && self.stdin.is_some() && self.violations.is_empty()
     }
 
     pub(super) async fn send(&mut self, mut request: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         request["id"] = json!(id);
-        self.asked.insert(id, Instant::now());
+        self.sent_at.insert(id, Instant::now());
         self.line(&request.to_string()).await;
         id
     }
@@ -119,11 +119,11 @@ impl ScriptedDriver {
                 // The reply broke the protocol, and no better one will come.
                 return reply.map_err(|wrong| format!("{wrong}{}", log_tail(self.to.log.as_ref())));
             }
-            if self.over {
+            if self.has_ended {
                 return Err(self.ended().await);
             }
             if self.next_line(deadline).await.is_none() {
-                let instead = match self.wrong.last() {
+                let instead = match self.violations.last() {
                     Some(wrong) => format!("; it {wrong}"),
                     None => String::new(),
                 };
@@ -142,7 +142,7 @@ impl ScriptedDriver {
 
     pub(super) async fn listen(&mut self, length: Duration, enough: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + length;
-        while !self.over && !enough(self) && self.next_line(deadline).await.is_some() {}
+        while !self.has_ended && !enough(self) && self.next_line(deadline).await.is_some() {}
     }
 
     pub(super) fn has(&self, id: u64) -> bool {
@@ -152,46 +152,48 @@ impl ScriptedDriver {
     async fn next_line(&mut self, deadline: tokio::time::Instant) -> Option<()> {
         match tokio::time::timeout_at(deadline, self.output.next()).await {
             Err(_) => return None,
-            Ok(Ok(Some(line))) => self.take(line.at, &line.text),
-            Ok(Ok(None)) => self.over = true,
+            Ok(Ok(Some(line))) => self.read_line(line.at, &line.text),
+            Ok(Ok(None)) => self.has_ended = true,
             Ok(Err(error)) => {
-                self.wrong.push(error.to_string());
-                self.over = true;
+                self.violations.push(error.to_string());
+                self.has_ended = true;
             }
         }
         Some(())
     }
 
-    fn take(&mut self, at: Instant, line: &str) {
+    fn read_line(&mut self, at: Instant, line: &str) {
         let shown: String = line.chars().take(200).collect();
         // So many wrong lines are enough: another one says nothing new.
-        self.over |= self.wrong.len() == limits::EVENTS;
+        self.has_ended |= self.violations.len() == limits::EVENTS;
         let (id, ending) = match Line::parse(line) {
             Ok(Line::Event(event)) => {
                 if self.events.len() == limits::EVENTS {
-                    self.wrong
+                    self.violations
                         .push(format!("printed more than {} events", limits::EVENTS));
-                    self.over = true;
+                    self.has_ended = true;
                 }
                 return self.events.push(event);
             }
             Ok(Line::Reply(id, ending)) => (id, ending),
-            Err(what) => return self.wrong.push(format!("{what}: `{shown}`")),
+            Err(what) => return self.violations.push(format!("{what}: `{shown}`")),
         };
-        let Some(asked_at) = self.asked.get(&id).copied() else {
+        let Some(sent_at) = self.sent_at.get(&id).copied() else {
             let what = format!("answered an id that was never asked: `{shown}`");
-            return self.wrong.push(what);
+            return self.violations.push(what);
         };
         if !self.answered.insert(id) {
-            return self.wrong.push(format!("answered an id twice: `{shown}`"));
+            return self
+                .violations
+                .push(format!("answered an id twice: `{shown}`"));
         }
         let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");
             self.replies.insert(id, Err(what.clone()));
-            self.wrong.push(what);
+            self.violations.push(what);
             return;
         };
-        let took = at.saturating_duration_since(asked_at);
+        let took = at.saturating_duration_since(sent_at);
         let reply = Reply {
             took,
             at,
@@ -229,6 +231,6 @@ impl ScriptedDriver {
     pub(super) async fn kill(&mut self) {
         let _ = self.child.kill().await;
         self.processes.end().await;
-        self.over = true;
+        self.has_ended = true;
     }
 }

@@ -45,7 +45,7 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
     let error = super::error(&route, &incr("k"), 300).await;
     assert!(error.definite, "nobody listens: {error:?}");
     // The number of attempts is said by who knows of all.
-    let said = crate::LockError::asked("ask", "k", error).to_string();
+    let said = crate::LockError::from_write("ask", "k", error).to_string();
     assert_eq!(said.matches("attempt").count(), 1, "{said}");
     assert!(server.restart());
     assert_eq!(number(&eventually(&route, &incr("k")).await), 1);

@@ -30,16 +30,16 @@ impl Trial<'_> {
         }
         self.result.is_refused = matches!(&reply, Ok(reply) if reply.ending == "failed");
         self.remedy = match &reply {
-            _ if !raw.wrong.is_empty() => Some(PRINTED),
+            _ if !raw.violations.is_empty() => Some(PRINTED),
             Ok(reply) if reply.ending == "ok" => None,
             Ok(_) => Some(REFUSED),
-            Err(_) if raw.is_over() => Some(ENDED),
+            Err(_) if raw.has_ended() => Some(ENDED),
             Err(_) => Some(SILENT),
         };
         let (mut raw, body) = self.welcome(raw, reply).await?;
-        raw.listen(Duration::from_millis(200), |raw| !raw.wrong.is_empty())
+        raw.listen(Duration::from_millis(200), |raw| !raw.violations.is_empty())
             .await;
-        let wrong = raw.wrong.first().cloned();
+        let wrong = raw.violations.first().cloned();
         // It ends with the trial, also where its hello is wrong.
         self.drivers[A] = Some(raw);
         match wrong {
@@ -137,7 +137,7 @@ impl Trial<'_> {
         const FUTURE: u64 = 999;
         let (mut raw, reply) = self.greeted("c1", FUTURE).await?;
         raw.kill().await;
-        self.wrong.append(&mut raw.wrong);
+        self.violations.append(&mut raw.violations);
         let reply = reply?;
         match (
             reply.ending.as_str(),
@@ -158,7 +158,7 @@ impl Trial<'_> {
         let (request, within) = (self.asking(&lock, "t0", 0, Some(SHORT_MS)), self.patience());
         let id = raw.send(request).await;
         let reply = raw.reply(id, within).await;
-        let wrong = std::mem::take(&mut raw.wrong);
+        let wrong = std::mem::take(&mut raw.violations);
         let ended = raw.wait(Duration::from_millis(10)).await;
         raw.kill().await;
         match (wrong.first(), reply, ended) {
@@ -192,7 +192,7 @@ impl Trial<'_> {
         raw.listen(within, |_| false).await;
         let code = raw.wait(within).await;
         raw.kill().await;
-        self.wrong.append(&mut raw.wrong);
+        self.violations.append(&mut raw.violations);
         match code? {
             Some(0) => Ok(String::new()),
             Some(code) => Err(format!("it exited with code {code}")),

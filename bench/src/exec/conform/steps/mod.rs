@@ -97,7 +97,7 @@ pub(super) struct Trial<'a> {
     /// Permits of the kind have no lease.
     is_leaseless: bool,
     locks: u32,
-    wrong: Vec<String>,
+    violations: Vec<String>,
     /// What to fix in the step that is tried, where that is less than what its rule has.
     remedy: Option<&'static str>,
     result: Conformity,
@@ -114,7 +114,7 @@ impl<'a> Trial<'a> {
             watchdog_ms: None,
             is_leaseless: false,
             locks: 0,
-            wrong: Vec::new(),
+            violations: Vec::new(),
             remedy: None,
             result: Conformity::default(),
         }
@@ -184,9 +184,9 @@ impl<'a> Trial<'a> {
         }
         self.end().await;
         // The last step: what was wrong in any of the others.
-        let found = match self.wrong.is_empty() {
+        let found = match self.violations.is_empty() {
             true => Ok(String::new()),
-            false => Err(first_few(&self.wrong).into()),
+            false => Err(first_few(&self.violations).into()),
         };
         let last = STEPS.last().expect("there are steps");
         self.note(*last, found, &mut report);
@@ -287,8 +287,8 @@ impl<'a> Trial<'a> {
                 let why = error_text(&reply.body);
                 format!("hello was answered `{}`: {why}", reply.ending)
             }
-            Err(why) if raw.wrong.last().is_none_or(|last| why.contains(last)) => why,
-            Err(why) => format!("{}; then {why}", raw.wrong.join("; ")),
+            Err(why) if raw.violations.last().is_none_or(|last| why.contains(last)) => why,
+            Err(why) => format!("{}; then {why}", raw.violations.join("; ")),
         };
         raw.kill().await;
         Err(why)
@@ -312,7 +312,7 @@ impl<'a> Trial<'a> {
             }
             if let Some(mut old) = self.drivers[which].take() {
                 old.kill().await;
-                self.wrong.append(&mut old.wrong);
+                self.violations.append(&mut old.violations);
             }
             self.drivers[which] = Some(self.fresh(client).await?);
         }
@@ -408,7 +408,7 @@ impl<'a> Trial<'a> {
         for raw in self.drivers.iter_mut().flatten() {
             raw.listen(Duration::from_millis(100), |_| false).await;
             raw.kill().await;
-            self.wrong.append(&mut raw.wrong);
+            self.violations.append(&mut raw.violations);
         }
     }
 }

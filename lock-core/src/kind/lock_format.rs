@@ -22,7 +22,7 @@ macro_rules! script {
 pub(super) use script;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct LockRequest<'a> {
     pub(crate) names: &'a Names,
     /// `<client uuid>:<number>`.
     pub(crate) owner: &'a str,
@@ -48,7 +48,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) successors: &'a [Successor],
 }
 
-impl Ask<'_> {
+impl LockRequest<'_> {
     /// Whether the release script can work out the channel and the publish command by itself.
     pub(super) fn tells_by_rule(&self) -> bool {
         self.publish == "PUBLISH" && self.names.tells_by_rule()
@@ -138,17 +138,17 @@ pub(crate) struct CurrentHolder {
 
 /// A kind of lock on one server set. Defaults are RLock's. Every request must be safe to repeat: sent again
 /// with the same ids, it gets the same answer and changes nothing more, whatever became of the first reply.
-pub(crate) trait Form: fmt::Debug + Send + Sync {
+pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     /// Takes the lock, or learns how long another holds it.
-    fn acquire(&self, ask: &Ask<'_>) -> Request;
+    fn acquire(&self, ask: &LockRequest<'_>) -> Request;
     /// Reads the answer to `acquire`; `None` if the value is no such answer.
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         acquired(value)
     }
     /// Gives the lock back.
-    fn release(&self, ask: &Ask<'_>) -> Request;
+    fn release(&self, ask: &LockRequest<'_>) -> Request;
     /// Gives back what `acquire` may have taken, and nothing else.
-    fn undo(&self, ask: &Ask<'_>) -> Request {
+    fn undo(&self, ask: &LockRequest<'_>) -> Request {
         self.release(ask)
     }
     /// Reads the answer to `release` and `undo`.
@@ -168,14 +168,14 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     fn extend_script(&self) -> &'static Script {
         &EXTEND
     }
-    fn extend_keys(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.key(self.extend_key(ask.names).as_bytes())
     }
     /// Adds what identifies one hold to `extend_script`.
-    fn extend_arg(&self, ask: &Ask<'_>, request: Request) -> Request {
+    fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(ask.owner.as_bytes())
     }
-    fn extend(&self, ask: &Ask<'_>) -> Request {
+    fn extend(&self, ask: &LockRequest<'_>) -> Request {
         if let Some(request) = self.extend_counted(ask) {
             return request;
         }
@@ -184,7 +184,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
     /// As `extend`, for an owner with several holds. `None`: the owner alone identifies the hold.
-    fn extend_counted(&self, _ask: &Ask<'_>) -> Option<Request> {
+    fn extend_counted(&self, _ask: &LockRequest<'_>) -> Option<Request> {
         None
     }
     fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
@@ -199,12 +199,12 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         Cow::Borrowed(&names.key)
     }
     /// Whether a hold needs a renewal of its own: the batch script knows holds by their owners alone.
-    fn renews_alone(&self, ask: &Ask<'_>) -> bool {
+    fn renews_alone(&self, ask: &LockRequest<'_>) -> bool {
         self.extend_counted(ask).is_some()
     }
     /// The request that checks a hold's key for a loss, and its answer while the hold stands. It is a hint:
     /// it cannot tell one owner's holds apart. Not for shared kinds, whose key changes with each hold.
-    fn key_check(&self, ask: &Ask<'_>) -> KeyCheck {
+    fn key_check(&self, ask: &LockRequest<'_>) -> KeyCheck {
         let request = of_lock(RequestCommand::Command("HEXISTS"), ask.names);
         KeyCheck::new(&self.extend_arg(ask, request), Value::Int(1))
     }
@@ -231,7 +231,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
     }
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition differs
     /// from a first time, and a late acquire is kept out.
-    fn has_records(&self, ask: &Ask<'_>) -> bool {
+    fn has_records(&self, ask: &LockRequest<'_>) -> bool {
         ask.id.is_some()
     }
     /// How long an undo can find what its acquire took, for grants without a lease.
@@ -239,7 +239,7 @@ pub(crate) trait Form: fmt::Debug + Send + Sync {
         None
     }
     /// Withdraws a waiting owner, where its waiting holds others back.
-    fn leave(&self, _ask: &Ask<'_>) -> Option<Request> {
+    fn leave(&self, _ask: &LockRequest<'_>) -> Option<Request> {
         None
     }
     /// The channels that a release publishes on; none where waiters only poll.
@@ -290,7 +290,7 @@ pub(crate) trait ServerLine: fmt::Debug + Send + Sync {
     fn own_channel(&self, _names: &Names, _owner: &str) -> Option<String> {
         None
     }
-    fn owner<'a>(&self, ask: &Ask<'a>) -> Cow<'a, str>;
+    fn owner<'a>(&self, ask: &LockRequest<'a>) -> Cow<'a, str>;
     /// Tells the server that a client's waiters are alive, and asks for the state of the queue.
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request;
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat>;
@@ -341,7 +341,7 @@ pub(crate) struct Heartbeat {
     pub(crate) absent: MissingWaiters,
     pub(crate) left: Option<Duration>,
     /// The last message, if it still holds.
-    pub(crate) news: Option<LineMessage>,
+    pub(crate) last_message: Option<LineMessage>,
 }
 
 /// The waiters without a place in the queue that should have one.
@@ -417,14 +417,14 @@ pub(super) const UNDONE_LIFE: Duration = Duration::from_secs(60);
 
 /// A request that is safe to repeat, and its idempotency record at the server, if any.
 #[derive(Debug)]
-pub(crate) struct Once {
+pub(crate) struct RecordedRequest {
     pub(crate) request: Request,
     pub(crate) record: Option<Vec<u8>>,
 }
 
-impl From<Request> for Once {
+impl From<Request> for RecordedRequest {
     fn from(request: Request) -> Self {
-        Once {
+        RecordedRequest {
             request,
             record: None,
         }
@@ -432,9 +432,12 @@ impl From<Request> for Once {
 }
 
 /// A request with a record of its own: a key that keeps the answer, so that a repetition has no effect.
-pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request) -> Once {
+pub(super) fn with_record(
+    names: &Names,
+    request: impl FnOnce(&[u8]) -> Request,
+) -> RecordedRequest {
     let record = names.record("locklab_answer_latch", rand::random());
-    Once {
+    RecordedRequest {
         request: request(&record),
         record: Some(record),
     }
@@ -481,7 +484,7 @@ impl Counting {
         self
     }
 
-    pub(super) fn of(&'static self, ask: &Ask<'_>) -> RequestCommand {
+    pub(super) fn of(&'static self, ask: &LockRequest<'_>) -> RequestCommand {
         RequestCommand::Script(match ask.id {
             None => &self.once,
             Some(_) => &self.several,
@@ -492,7 +495,7 @@ impl Counting {
 /// A `Counting` of both forms, by the script's name and the texts that precede it.
 macro_rules! counting {
     ($name:literal $(, $before:literal)*) => {
-        $crate::kind::form::Counting {
+        $crate::kind::lock_format::Counting {
             once: script!($name $(, $before)*),
             several: script!(concat!($name, "_counted"); "counted" $(, $before)*, $name),
         }
