@@ -8,8 +8,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 
 use crate::command;
 
-/// Commands that draw something, and keep what comes of it in a directory.
-const DRAWING: [&str; 8] = [
+/// Commands with `--seed` and `--out`.
+const TAKE_SEED: [&str; 8] = [
     "quickstart",
     "bench",
     "chaos",
@@ -19,30 +19,28 @@ const DRAWING: [&str; 8] = [
     "replay",
     "kube",
 ];
-/// Commands that only make a directory or files.
-const WRITING: [&str; 6] = ["up", "check", "conform", "man", "merge", "watch"];
+/// Commands with `--out` alone.
+const TAKE_OUT: [&str; 6] = ["up", "check", "conform", "man", "merge", "watch"];
 
 impl Cli {
-    /// The command line, or why it is none.
-    ///
     /// # Errors
     /// Wrong usage, or a help text that was asked for.
     pub(crate) fn parsed() -> Result<Self, clap::Error> {
-        let matches = whole().try_get_matches_from(std::env::args_os())?;
+        let matches = program().try_get_matches_from(std::env::args_os())?;
         Self::from_arg_matches(&matches)
     }
 }
 
 /// The program as it is parsed: a common option is shown only where it does something.
-pub(crate) fn whole() -> clap::Command {
+pub(crate) fn program() -> clap::Command {
     let mut program = Cli::command();
-    for (id, besides) in [("seed", &[][..]), ("out", &WRITING)] {
+    for (id, besides) in [("seed", &[][..]), ("out", &TAKE_OUT)] {
         let option = program.get_arguments().find(|one| one.get_id() == id);
         let option = option.map(|option| option.clone().hide(true));
         let names = program
             .get_subcommands()
             .map(|one| one.get_name().to_owned());
-        let those = [&DRAWING[..], besides].concat();
+        let those = [&TAKE_SEED[..], besides].concat();
         let others = names.filter(|name| !those.contains(&name.as_str()));
         for name in others.collect::<Vec<_>>() {
             program = program.mut_subcommand(name, |one| one.args(option.clone()));
@@ -52,12 +50,12 @@ pub(crate) fn whole() -> clap::Command {
     program
 }
 
-const OTHERS: &str =
+const AFTER_HELP: &str =
     "`locklab help all` shows the other commands, `locklab help COMMAND` all options of one.";
 
 /// A laboratory for distributed locks on Redis: how fast is a lock, and is it still a lock when things break?
 #[derive(Debug, Parser)]
-#[command(name = "locklab", version, max_term_width = 100, disable_help_subcommand = true, after_help = OTHERS)]
+#[command(name = "locklab", version, max_term_width = 100, disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -244,7 +242,7 @@ pub(crate) struct TargetConsent {
     pub(crate) yes_this_is_mine: bool,
 }
 
-/// What is said of a value that cannot be read.
+/// The message about a value that cannot be parsed.
 pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
     format!("invalid {what} `{text}`; write it as {example}")
 }
@@ -260,7 +258,6 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     })
 }
 
-/// A seed.
 fn seed(text: &str) -> Result<u64, String> {
     let bad = || format!("`{text}` is no seed; write a whole number, such as 7");
     text.trim().parse().map_err(|_| bad())
@@ -276,14 +273,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The duration of a lease, which must last.
-pub(crate) fn lasting(text: &str) -> Result<Duration, String> {
+pub(crate) fn lease_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("a lease must last; leave it out for the default".to_owned()),
         lease => Ok(lease),
     }
 }
 
-/// An address on this machine, of the old kind where there is one: it is what most clients of Toxiproxy know.
+/// A loopback address, IPv4 if there is one: most clients of Toxiproxy know nothing else.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs();
     let mut found: Vec<SocketAddr> = found
@@ -382,17 +379,19 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
         .map_err(|error| crate::exit::usage(named(error)))
 }
 
-/// What a client that cannot be connected is to the user: wrong usage if what was asked for cannot work, else something missing.
-pub(crate) fn unconnected(error: lock_core::LockError) -> anyhow::Error {
-    let text = unconnected_text(&error);
+/// A failed connection as an error of the command: wrong usage if it cannot work, else something missing.
+pub(crate) fn connect_failure(error: lock_core::LockError) -> anyhow::Error {
+    let text = connect_failure_text(&error);
     match error.kind() {
-        lock_core::ErrorKind::Invalid => crate::exit::usage(elsewhere(&text).unwrap_or(text)),
+        lock_core::ErrorKind::Invalid => {
+            crate::exit::usage(undialled_server(&text).unwrap_or(text))
+        }
         _ => crate::exit::missing(text),
     }
 }
 
-/// Why there is no connection. The node is named where it was dialled, too: once is enough. Several nodes are each named there alone.
-pub(crate) fn unconnected_text(error: &lock_core::LockError) -> String {
+/// Why there is no connection. An error of one node names it twice; once is enough.
+pub(crate) fn connect_failure_text(error: &lock_core::LockError) -> String {
     let text = error.to_string();
     match error.node() {
         Some(node) => text.replacen(&format!(": could not connect to {node}: "), ": ", 1),
@@ -400,16 +399,19 @@ pub(crate) fn unconnected_text(error: &lock_core::LockError) -> String {
     }
 }
 
-/// What is said of a server that was not dialled, as it is beyond this machine and nobody named it, with the remedy.
-pub(crate) fn elsewhere(why: &str) -> Option<String> {
+/// The message about a server that was not dialled because it is beyond this machine and nobody named it, with the remedy.
+pub(crate) fn undialled_server(why: &str) -> Option<String> {
     let why = why.contains(lock_core::machine::ELSEWHERE).then_some(why)?;
     Some(format!(
         "{why}: add --yes-this-is-mine if you may test on it"
     ))
 }
 
-/// What a request for a lock that was not answered with one is to the user, where waiting longer would not have helped: as `unconnected`.
-pub(crate) fn refused(error: &lock_core::LockError, kind: lock_core::Kind) -> anyhow::Error {
+/// A failed acquire as an error of the command, where a longer wait would not have helped.
+pub(crate) fn acquire_failure(
+    error: &lock_core::LockError,
+    kind: lock_core::Kind,
+) -> anyhow::Error {
     let name = error.lock();
     match (error.kind(), error.server_code()) {
         (lock_core::ErrorKind::Invalid, _) => crate::exit::usage(error),

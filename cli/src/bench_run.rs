@@ -14,7 +14,7 @@ use crate::exit;
 use crate::run::Keeper;
 
 /// What ended a run early: the exit code and the reason.
-pub(super) type Ended = (u8, String);
+pub(super) type EarlyEnd = (u8, String);
 
 /// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
 pub(crate) fn short_plan(
@@ -40,7 +40,7 @@ pub(crate) fn short_plan(
 pub(crate) async fn measure(
     plan: &BenchPlan,
     keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
+) -> anyhow::Result<Option<EarlyEnd>> {
     measure_at(plan, None, None, keeper).await
 }
 
@@ -49,13 +49,13 @@ pub(super) struct GeneratorPart {
     pub(super) record: OnRound,
 }
 
-/// The same, each subject at a place of its own, or together with other generators.
+/// As [`measure`], with each subject on servers of its own, or in step with other generators.
 pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Placement>>,
     together: Option<GeneratorPart>,
     keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
+) -> anyhow::Result<Option<EarlyEnd>> {
     let bar = keeper.terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
@@ -80,12 +80,12 @@ pub(super) async fn measure_at(
     };
     bar.finish_and_clear();
     match outcome {
-        Ok(outcome) => Ok(keep(outcome, keeper)?),
+        Ok(outcome) => Ok(keep_rows(outcome, keeper)?),
         Err(error) => Err(error.into()),
     }
 }
 
-fn keep(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
+fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     keeper.run.rows.extend(outcome.rows);
     keeper.run.comparisons.extend(outcome.comparisons);
     // All comparisons of the run together may be wrong no more often than one.
@@ -113,7 +113,7 @@ pub(super) fn sync_every_write(topology: &mut Topology) {
 }
 
 /// The exit code of measured rows.
-pub(super) fn judge(rows: &[BenchRow]) -> u8 {
+pub(super) fn code_of_rows(rows: &[BenchRow]) -> u8 {
     if rows.iter().any(|row| row.safety.state == State::Violated) {
         exit::NOT_AS_EXPECTED
     } else if rows.iter().any(|row| row.valid) {
@@ -123,7 +123,7 @@ pub(super) fn judge(rows: &[BenchRow]) -> u8 {
     }
 }
 
-pub(crate) fn keep_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
+pub(crate) fn record_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
     let config = topology
         .config
         .iter()

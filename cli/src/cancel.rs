@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::exit;
 
-/// SIGHUP: the terminal is gone. Where it was ignored when this process began, as nohup has it, it stays so, for commands that are started, too.
+/// SIGHUP: the terminal is gone. If it was ignored when this process began, as under nohup, it stays ignored.
 pub(crate) struct HangUp(Option<Signal>);
 
 impl HangUp {
@@ -44,8 +44,8 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     /// Listens from now on. The first signal asks for an orderly end: faults are healed, servers stopped, what was measured is kept.
-    /// The second exits at once; the servers' parent-death signal and the reaper then do the rest. SIGHUP is none of these two: one that
-    /// closes a terminal has it from the terminal and from its shell.
+    /// The second exits at once; the servers' parent-death signal and the reaper then do the rest. SIGHUP never counts as the second: a
+    /// closed terminal sends it twice, by itself and by its shell.
     pub(crate) fn listen() -> std::io::Result<Self> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;

@@ -55,7 +55,7 @@ pub(crate) struct Failure {
 
 fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = of_text(code, &message);
+    let code = code_of_text(code, &message);
     anyhow::Error::new(Failure { code, message })
 }
 
@@ -73,7 +73,7 @@ const LACKING: [i32; 8] = [
 ];
 
 /// Whether a message has the system's error of this number, in either form that the standard library has for it, or as a server says it.
-fn names(message: &str, number: i32) -> bool {
+fn has_error_number(message: &str, number: i32) -> bool {
     let by_server = match number {
         libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
         libc::EAGAIN => message.contains("Can't initialize Background Jobs"),
@@ -92,14 +92,17 @@ pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
     ];
     let reached = limits
         .into_iter()
-        .find(|(number, _)| names(message, *number));
+        .find(|(number, _)| has_error_number(message, *number));
     reached.map(|(_, limit)| limit)
 }
 
 /// The code of an error whose words those of the system may end: 69 where they say that the machine lacks something, whatever was under
 /// way. Errors pass crates as text, and the standard library writes the number into it.
-pub(crate) fn of_text(code: u8, message: &str) -> u8 {
-    match LACKING.into_iter().any(|number| names(message, number)) {
+pub(crate) fn code_of_text(code: u8, message: &str) -> u8 {
+    match LACKING
+        .into_iter()
+        .any(|number| has_error_number(message, number))
+    {
         true => MISSING,
         false => code,
     }
@@ -113,7 +116,7 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
 /// A place that was named and cannot be written: wrong usage, 64, but 69 where only the right to write there is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = match names(&message, libc::EACCES) {
+    let code = match has_error_number(&message, libc::EACCES) {
         true => MISSING,
         false => USAGE,
     };
@@ -143,23 +146,23 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<SubjectError>() {
         Some(SubjectError::Unreachable(_)) => return MISSING,
-        Some(error) => return of_text(USAGE, &error.to_string()),
+        Some(error) => return code_of_text(USAGE, &error.to_string()),
         None => {}
     }
     match error.downcast_ref::<MergeError>() {
         Some(MergeError::Usage(_)) => return USAGE,
-        Some(error) => return of_text(INPUT, &error.to_string()),
+        Some(error) => return code_of_text(INPUT, &error.to_string()),
         None => {}
     }
     #[cfg(feature = "kube")]
     match error.downcast_ref::<kubernetes::cluster::ClusterError>() {
         Some(kubernetes::cluster::ClusterError::Missing(_)) => return MISSING,
-        Some(error) => return of_text(INPUT, &error.to_string()),
+        Some(error) => return code_of_text(INPUT, &error.to_string()),
         None => {}
     }
     match error.downcast_ref::<ClusterError>() {
         Some(ClusterError::Missing(_)) => MISSING,
-        _ => of_text(DEFECT, &format!("{error:#}")),
+        _ => code_of_text(DEFECT, &format!("{error:#}")),
     }
 }
 
@@ -167,9 +170,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
 pub(crate) fn of_run(error: &RunError) -> u8 {
     match error {
         RunError::Missing(_) => MISSING,
-        RunError::Usage(why) => of_text(USAGE, why),
-        RunError::Input(why) | RunError::NotApplicable(why) => of_text(INPUT, why),
-        RunError::Other(why) => of_text(DEFECT, why),
+        RunError::Usage(why) => code_of_text(USAGE, why),
+        RunError::Input(why) | RunError::NotApplicable(why) => code_of_text(INPUT, why),
+        RunError::Other(why) => code_of_text(DEFECT, why),
     }
 }
 

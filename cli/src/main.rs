@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         ))
     });
     // A script may read only the exit code: a result that was not written must not count as complete.
-    let done = done.map(|code| match terminal.lost() {
+    let done = done.map(|code| match terminal.take_write_error() {
         None => code,
         Some(error) => {
             terminal.warn(&format!("{UNWRITTEN}{error}"));
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 /// Prints a panic as any other error. One that says what the machine lacks is its command's error.
 fn say_panic(panic: &PanicHookInfo<'_>) {
     let said = panic.to_string();
-    if exit::of_text(exit::DEFECT, &said) == exit::DEFECT {
+    if exit::code_of_text(exit::DEFECT, &said) == exit::DEFECT {
         let trace = Backtrace::capture();
         let trace = match trace.status() {
             BacktraceStatus::Captured => trace.to_string(),

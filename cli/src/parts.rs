@@ -15,22 +15,22 @@ use crate::terminal::Terminal;
 /// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many there are.
 const ENVIRONMENT: [&str; 2] = ["JOB_COMPLETION_INDEX", "LOCKLAB_PARTS"];
 
-/// Where parts have no seed of their own, they still have to draw the same.
+/// All parts must draw the same, also without `--seed`.
 const SEED: u64 = 1;
 
-pub(super) const PARTS: &str = "Parts of a plan on several machines";
+pub(super) const PARTS_HEADING: &str = "Parts of a plan on several machines";
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PartArgs {
     /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;
     /// `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same [default seed then: 1]
-    #[arg(hide_short_help = true, help_heading = PARTS, long, value_name = "K/N", value_parser = parse)]
+    #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_name = "K/N", value_parser = parse)]
     part: Option<GeneratorShare>,
 }
 
 impl PartArgs {
     /// The part that was asked for, by flag or environment; `None`: the whole plan.
-    pub(crate) fn slice(&self) -> anyhow::Result<Option<GeneratorShare>> {
+    pub(crate) fn share(&self) -> anyhow::Result<Option<GeneratorShare>> {
         if self.part.is_some() {
             return Ok(self.part);
         }
@@ -43,9 +43,9 @@ impl PartArgs {
                 ENVIRONMENT[1], ENVIRONMENT[0]
             ))),
             (Some(index), Some(of)) => {
-                let slice = parse(&format!("{index}/{of}"));
+                let share = parse(&format!("{index}/{of}"));
                 let [name, count] = ENVIRONMENT;
-                slice
+                share
                     .map(Some)
                     .map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
             }
@@ -54,7 +54,7 @@ impl PartArgs {
 
     /// The seed of the plan: a part never draws one by itself.
     pub(crate) fn seed(&self, common: &Common) -> anyhow::Result<u64> {
-        Ok(match self.slice()? {
+        Ok(match self.share()? {
             Some(_) => common.seed.unwrap_or(SEED),
             None => crate::run::seed(common),
         })
@@ -69,8 +69,8 @@ fn parse(text: &str) -> Result<GeneratorShare, String> {
     numbers.ok_or_else(|| invalid("part", text, "K/N with K from 0 to N-1, e.g. 0/4"))
 }
 
-/// Comes to the parts that have this plan in common, and the version. The run says from now on which meeting it was: another one, at
-/// whatever target, is of another load.
+/// Joins the parts of the same plan and version at their barrier, and records the barrier's id in the run: runs with another id are of
+/// another load.
 pub(crate) async fn join(
     url: &str,
     prefix: &str,
@@ -91,11 +91,11 @@ pub(crate) async fn join(
         let (word, meeting) = ("meeting".to_owned(), barrier.meeting().to_owned());
         share.digest.insert(word, meeting);
     }
-    keeper.is_part(part)?;
+    keeper.set_part(part)?;
     Ok(Arc::new(barrier))
 }
 
-/// Leaves the other parts; the last of those that came to the end removes the keys.
+/// Leaves the barrier. The last part that came to the end removes the keys.
 pub(crate) async fn leave(
     barrier: &Barrier,
     ended: bool,

@@ -8,13 +8,13 @@ use crate::terminal::Terminal;
 
 /// Flags of commands that run a kept plan again.
 #[derive(Debug, Args)]
-pub(crate) struct Trust {
+pub(crate) struct TrustArgs {
     /// Run the programs that the plan names, although it was not made on this machine
     #[arg(long)]
     trust_plan: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they are.
     pub(crate) fn check(&self, kept: &[KeptPlan], terminal: &Terminal) -> anyhow::Result<()> {
         let mut found = Vec::new();

@@ -38,10 +38,9 @@ pub(crate) struct Keeper {
     dir: RunDir,
     started: Instant,
     machine: bench::environment::Watch,
-    /// The directory was made for this run.
-    fresh: bool,
-    /// Tells this run's keys from those of another of its name.
-    drawn: u32,
+    /// The directory did not exist before.
+    is_new_dir: bool,
+    random_id: u32,
 }
 
 pub(crate) fn store() -> RunStore {
@@ -57,7 +56,12 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
-pub(crate) fn made(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
+pub(crate) fn create_dir(
+    common: &Common,
+    date: &str,
+    host: &str,
+    name: &str,
+) -> anyhow::Result<RunDir> {
     let Some(path) = &common.out else {
         return store().create(date, host, name).map_err(|error| {
             exit::unwritable(format!(
@@ -90,7 +94,7 @@ pub(crate) fn as_expected(run: &Run, code: u8) -> bool {
 }
 
 /// A run for a person: one screen, or with `--verbose` all that its summary says.
-pub(crate) fn shown_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) -> String {
+pub(crate) fn run_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) -> String {
     let options = terminal.text_options();
     match terminal.common.verbose {
         0 => text::screen(run, options, shown),
@@ -98,7 +102,7 @@ pub(crate) fn shown_text(run: &Run, terminal: &Terminal, shown: &ScreenOptions) 
     }
 }
 
-pub(crate) fn link(path: &Path) -> String {
+pub(crate) fn file_url(path: &Path) -> String {
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'-')
@@ -137,9 +141,9 @@ impl Keeper {
         let now = jiff::Timestamp::now();
         let machine = bench::environment::watch();
         let host = machine.clone().finish().host;
-        let fresh = common.out.as_ref().is_none_or(|path| !path.exists());
+        let is_new_dir = common.out.as_ref().is_none_or(|path| !path.exists());
         let date = now.strftime("%Y-%m-%d").to_string();
-        let dir = made(common, &date, &host, name)?;
+        let dir = create_dir(common, &date, &host, name)?;
         let arguments = std::env::args_os();
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         let meta = Meta {
@@ -158,8 +162,8 @@ impl Keeper {
             dir,
             started: Instant::now(),
             machine,
-            fresh,
-            drawn: rand::random(),
+            is_new_dir,
+            random_id: rand::random(),
         };
         // Partial until the end says otherwise, so that a killed run says so by itself.
         keeper.run.partial = true;
@@ -172,8 +176,7 @@ impl Keeper {
         std::path::absolute(self.dir.path()).unwrap_or_else(|_| self.dir.path().to_owned())
     }
 
-    /// What every key of this run begins with, so that nothing of somebody else's is touched: the run's name, which another machine may
-    /// have given too, and what this run drew.
+    /// What every key of this run begins with: its name, and a random number, since another machine may use the same name.
     pub(crate) fn key_prefix(&self) -> String {
         let name = self
             .dir
@@ -181,7 +184,7 @@ impl Keeper {
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
-        format!("locklab:{name}:{:08x}:", self.drawn)
+        format!("locklab:{name}:{:08x}:", self.random_id)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -190,20 +193,20 @@ impl Keeper {
         self.run.rows.is_empty() && self.run.scenarios.is_empty() && !audited.is_some_and(tried)
     }
 
-    /// Takes back a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory that was there before,
-    /// only what makes it a run is taken away.
+    /// Removes a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory that existed before, only
+    /// `run.json` is removed.
     pub(crate) fn discard(self) {
         let path = self.dir.path();
         // What cannot be removed is listed as a partial run, which is what it is.
-        let _ = if self.fresh {
+        let _ = if self.is_new_dir {
             std::fs::remove_dir_all(path)
         } else {
             std::fs::remove_file(path.join(RUN_FILE))
         };
     }
 
-    /// Says which part of a plan this run is, from now on, so that one that is killed has said it.
-    pub(crate) fn is_part(&mut self, part: Option<PlanPart>) -> anyhow::Result<()> {
+    /// Records which part of a plan this run is. It is saved at once, so that a killed run has it too.
+    pub(crate) fn set_part(&mut self, part: Option<PlanPart>) -> anyhow::Result<()> {
         self.run.part = part;
         match self.run.part {
             Some(_) => self.save(),
@@ -212,7 +215,7 @@ impl Keeper {
     }
 
     /// Ends a run of scenarios; one that came to nothing and is no part is not kept.
-    pub(crate) fn judged(
+    pub(crate) fn finish_scenarios(
         mut self,
         code: u8,
         then: impl FnOnce(&Self) -> anyhow::Result<()>,
@@ -269,9 +272,9 @@ impl Keeper {
         let shown = ScreenOptions {
             all_reasons: self.shown.all_reasons,
             changes: last.map_or_else(Vec::new, |last| against_last(&last, &self.run)),
-            page: link(&self.path().join(REPORT_FILE)),
+            page: file_url(&self.path().join(REPORT_FILE)),
         };
-        let text = || shown_text(&self.run, terminal, &shown);
+        let text = || run_text(&self.run, terminal, &shown);
         match (AuditDocument::of(&self.run), WatchDocument::of(&self.run)) {
             (Some(document), _) => terminal.answer_painted(&document, text)?,
             (None, Some(document)) => terminal.answer_painted(&document, text)?,

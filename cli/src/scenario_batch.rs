@@ -75,7 +75,7 @@ pub(crate) async fn run_all(
                     result.exit_code = chaos::outcome::judge_lock(&result);
                 }
                 code = exit::worse(code, result.exit_code);
-                let line = line(&result, widths);
+                let line = progress_line(&result, widths);
                 bar.set_message(crate::terminal::message(&line));
                 terminal.detail(&line);
                 kept.push((index, result));
@@ -123,7 +123,7 @@ pub(crate) async fn run_all(
 }
 
 /// A line of progress, its first two columns so wide.
-fn line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
+fn progress_line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
     format!(
         "{:<name$}  {:<topology$}  {}",
         result.name,

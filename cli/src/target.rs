@@ -22,7 +22,7 @@ use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
-use crate::args::{TargetConsent, elsewhere, unconnected};
+use crate::args::{TargetConsent, connect_failure, undialled_server};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -41,7 +41,7 @@ pub(crate) struct OwnServers {
     #[command(flatten, next_help_heading = SERVERS)]
     mine: TargetConsent,
     /// A fault by command that you allow on a target that is not on this machine
-    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = allowable)]
+    #[arg(hide_short_help = true, help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = fault_to_allow)]
     allow: Vec<String>,
     /// Run everything on each of these servers, one after the other (`locklab list servers`)
     #[arg(
@@ -76,8 +76,8 @@ impl OwnServers {
         !self.server.is_empty()
     }
 
-    /// Refuses scenarios side by side on servers that are there once.
-    pub(crate) fn one_by_one(&self, jobs: u32) -> anyhow::Result<()> {
+    /// Refuses to run scenarios side by side on one target.
+    pub(crate) fn check_jobs(&self, jobs: u32) -> anyhow::Result<()> {
         match self.target.is_some() && jobs > 1 {
             false => Ok(()),
             true => Err(exit::usage(
@@ -92,8 +92,8 @@ impl OwnServers {
     }
 }
 
-pub(crate) fn allowable(text: &str) -> Result<String, String> {
-    // By command, on servers beyond this machine, needs their owner's word.
+pub(crate) fn fault_to_allow(text: &str) -> Result<String, String> {
+    // A fault by command on servers beyond this machine needs their owner's consent.
     let by_command = FAULTS.iter().filter(|kind| kind.by_command);
     let names: Vec<&str> = by_command.map(|kind| kind.name).collect();
     if names.contains(&text) {
@@ -122,7 +122,7 @@ impl Handshake for OverTls {
 }
 
 /// Load on servers beyond this machine needs their owner's permission.
-pub(crate) fn allow(url: &str, mine: bool) -> anyhow::Result<()> {
+pub(crate) fn require_consent(url: &str, mine: bool) -> anyhow::Result<()> {
     Servers::of(url, mine).map(drop)
 }
 
@@ -191,7 +191,7 @@ impl Servers {
 
     /// Refuses servers that redirect to others elsewhere, before a driver hears of them: drivers of other
     /// libraries follow every redirect. What else is wrong with them is reported by the code that uses them.
-    pub(crate) async fn stay_here(&self) -> anyhow::Result<()> {
+    pub(crate) async fn refuse_redirects(&self) -> anyhow::Result<()> {
         match &self.target {
             Some(target) if !self.mine && self.kind.announces_addresses() => {
                 let surveyed = survey(target, false).await.map(drop);
@@ -208,7 +208,7 @@ impl Servers {
         &self.url
     }
 
-    pub(crate) fn are_mine(&self) -> bool {
+    pub(crate) fn has_consent(&self) -> bool {
         self.mine
     }
 
@@ -223,7 +223,10 @@ impl Servers {
 
     pub(crate) async fn ask(&mut self) -> anyhow::Result<&External> {
         let (described, shown) = match &self.target {
-            Some(target) => (described(target, self.kind).await?, target.to_string()),
+            Some(target) => (
+                external_target(target, self.kind).await?,
+                target.to_string(),
+            ),
             None => {
                 let described = described_by_lock(&self.url, self.kind).await?;
                 (described, results::secrets::redact(&self.url))
@@ -285,7 +288,7 @@ impl Servers {
     }
 
     /// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
-    pub(crate) fn fitted(
+    pub(crate) fn fit_scenario(
         &self,
         source: &ScenarioSource,
         scenario: Scenario,
@@ -311,20 +314,20 @@ pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<Se
     let options = ClientOptions::default().only_named_addresses(!mine);
     let client = Client::connect(target, options)
         .await
-        .map_err(unconnected)?;
+        .map_err(connect_failure)?;
     let reports = client.survey().await;
     client.close().await;
     let silences = reports
         .iter()
         .filter_map(|report| report.silence.as_deref());
-    match silences.into_iter().find_map(elsewhere) {
+    match silences.into_iter().find_map(undialled_server) {
         Some(far) => Err(exit::usage(format!("{target} leads elsewhere: {far}"))),
         None => Ok(reports),
     }
 }
 
 /// How Redis servers are reached; nobody dials servers behind a Unix socket.
-async fn described(target: &Target, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
+async fn external_target(target: &Target, kind: TopologyKind) -> anyhow::Result<ExternalTarget> {
     let tls = TlsHandshake::of(target).map_err(exit::usage)?;
     let mut addresses = Vec::new();
     let mut socket = None;

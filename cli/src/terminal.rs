@@ -1,12 +1,12 @@
 //! Where a command writes: results on standard output, everything else on standard error, progress only for people.
 //!
-//! All of both streams passes here: it has no password that this process was given, and nothing that a terminal obeys but the colours of
-//! reports. Of documents, which are data for a program, only what a terminal itself would show is changed.
+//! Everything on both streams passes through here. Passwords that this process was given are hidden, and control characters are
+//! replaced, except for the colours of reports. A text for a program is changed only where a terminal shows it.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bench::live;
@@ -43,7 +43,7 @@ pub(crate) fn message(text: &str) -> String {
 }
 
 /// A report, in which what was there before it got its colours is printable already.
-fn painted(text: &str) -> String {
+fn printable_report(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut out = printable_lines(parts.next().unwrap_or_default(), WORD_MAX);
     for part in parts {
@@ -62,7 +62,7 @@ pub(crate) struct Terminal {
     bars: MultiProgress,
     color: bool,
     /// A result that could not be written, and why.
-    lost: Arc<Mutex<Option<std::io::Error>>>,
+    write_error: Arc<Mutex<Option<std::io::Error>>>,
 }
 
 impl Terminal {
@@ -83,7 +83,7 @@ impl Terminal {
             common,
             bars: MultiProgress::with_draw_target(target),
             color,
-            lost: Arc::default(),
+            write_error: Arc::default(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Terminal {
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         self.answer_as(document, |terminal| {
-            terminal.write(&painted(&secrets::hide(&text())));
+            terminal.write(&printable_report(&secrets::hide(&text())));
         })
     }
 
@@ -168,7 +168,7 @@ impl Terminal {
     }
 
     /// Writes to standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
-    /// for [`Terminal::lost`].
+    /// for [`Terminal::take_write_error`].
     fn write(&self, text: &str) {
         // No line, rather than an empty one, where there is nothing to list.
         if text.is_empty() {
@@ -184,21 +184,23 @@ impl Terminal {
             if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
-                let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                *lost = Some(error);
+                *self.write_error() = Some(error);
             }
         });
     }
 
-    pub(crate) fn has_lost(&self) -> bool {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.is_some()
+    pub(crate) fn has_write_error(&self) -> bool {
+        self.write_error().is_some()
     }
 
     /// Why a result did not get through, if one did not.
-    pub(crate) fn lost(&self) -> Option<std::io::Error> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.take()
+    pub(crate) fn take_write_error(&self) -> Option<std::io::Error> {
+        self.write_error().take()
+    }
+
+    fn write_error(&self) -> MutexGuard<'_, Option<std::io::Error>> {
+        let slot = self.write_error.lock();
+        slot.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A line about what is going on: standard error, not with `--quiet`.
@@ -241,7 +243,7 @@ impl Terminal {
         }
         let bar = self.bars.add(bar);
         bar.set_message(self::message(message));
-        // Its thread is one that a process may be out of; without it the bar moves with its steps.
+        // The bar's ticker is a thread. A process that may not start one has a bar that moves with its steps.
         let spare = std::thread::Builder::new().spawn(|| {});
         if spare.is_ok_and(|thread| thread.join().is_ok()) && !self.bars.is_hidden() {
             live::watch();

@@ -34,18 +34,18 @@ use crate::args::Command;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Whether the runtime is being made. A thread that it cannot have then, though there was one a moment ago, is a panic of it, behind which it
-/// waits for its other threads without an end.
+/// Whether the async runtime is starting. If it cannot start a thread then, it panics, and unwinding would wait for its other threads
+/// for ever: `main` exits instead.
 pub(crate) static STARTING: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
-    // Copies of this process run the seeds, so it has no other threads, and no runtime that would count in them.
+    // `simulate` runs its seeds in forked copies of this process, which must have no other threads.
     let command = match command {
         Command::Simulate(options) => return simulate::run(options, terminal),
         Command::Guard(options) => return Ok(guard::run(&options)),
         command => command,
     };
-    if let Err(error) = threads_can_be_had() {
+    if let Err(error) = try_threads() {
         return Err(exit::missing(format!(
             "cannot start the threads that a command needs: {error}"
         )));
@@ -97,9 +97,9 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     code
 }
 
-/// Whether as many threads at once as a command has at least: one for each processor, and a few for files and names of hosts. A runtime that
-/// gets fewer waits for them without an end.
-fn threads_can_be_had() -> std::io::Result<()> {
+/// Starts as many threads at once as a command needs: one for each processor, and a few for files and host names. A runtime that gets
+/// fewer waits for them for ever.
+fn try_threads() -> std::io::Result<()> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut ends = Vec::new();
     for _ in 0..processors + 4 {

@@ -37,7 +37,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let (command, system) = words(&options.driver)?;
+    let (command, system) = command_and_system(&options.driver)?;
     if let Some(target) = &options.target {
         // That nobody answers there is no fault of the driver.
         Servers::of(target, options.mine.yes_this_is_mine)?
@@ -50,8 +50,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let mut first_refusal = None;
     let found = loop {
         let kind = tried[tried.len() - 1];
-        let found = on(&options, &command, kind, terminal).await?;
-        match elsewhere(&found, &tried) {
+        let found = try_on(&options, &command, kind, terminal).await?;
+        match next_topology(&found, &tried) {
             Some(next) if options.target.is_none() => tried.push(next),
             // One that knows no servers at all is judged by its first answer.
             _ => break first_refusal.filter(|_| found.is_refused).unwrap_or(found),
@@ -83,7 +83,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 
 /// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis has. One that answers hello with
 /// `failed` may know other servers.
-fn elsewhere(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
+fn next_topology(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
     let listed = match &found.not_tried {
         Some(NotTried::Topology { listed, .. }) => listed.as_slice(),
         None if found.is_refused => &[],
@@ -98,7 +98,7 @@ fn elsewhere(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind>
 }
 
 /// Tries a driver on the target, or on servers of this kind.
-async fn on(
+async fn try_on(
     options: &Options,
     command: &[String],
     kind: TopologyKind,
@@ -157,7 +157,7 @@ async fn on(
 }
 
 /// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on, if that is not Redis.
-fn words(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
+fn command_and_system(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
     let name = match line.starts_with("peer:") || line.starts_with("exec:") {
         true => line.to_owned(),
         false => format!("exec:{line}"),

@@ -60,10 +60,10 @@ fn scenario_of(topology: &str) -> &'static str {
 }
 
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let ask = |given: Option<String>, question: &str, usual: &str| match given {
         Some(given) => Ok(given),
-        None if asks => answered(question, usual, terminal),
+        None if is_interactive => ask_user(question, usual, terminal),
         None => Ok(usual.to_owned()),
     };
     let subject = ask(options.subject, "your lock, as 'python3 driver.py'", "")?;
@@ -106,7 +106,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .ci
         .unwrap_or_else(|| if gitlab { "gitlab" } else { "github" }.to_owned());
 
-    let mut written = vec![
+    let mut files_to_write = vec![
         (
             project::FILE.to_owned(),
             project_text(&subject, target.as_deref(), &budget),
@@ -115,21 +115,26 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         workflow(&ci, &subject, &budget, target.is_some()),
     ];
     if !Path::new(&budget).is_file() {
-        written.push((budget, CONDITIONS.to_owned()));
+        files_to_write.push((budget, CONDITIONS.to_owned()));
     }
-    let there = written.iter().find(|(path, _)| Path::new(path).exists());
+    let there = files_to_write
+        .iter()
+        .find(|(path, _)| Path::new(path).exists());
     if let Some((path, _)) = there.filter(|_| !options.force) {
         return Err(exit::usage(format!(
             "{path} is there already, and nothing was written; --force writes over it"
         )));
     }
-    for (path, text) in &written {
+    for (path, text) in &files_to_write {
         if let Some(dir) = Path::new(path).parent() {
             std::fs::create_dir_all(dir).map_err(exit::unwritable)?;
         }
         files::write(path, text)?;
     }
-    let paths: Vec<&str> = written.iter().map(|(path, _)| path.as_str()).collect();
+    let paths: Vec<&str> = files_to_write
+        .iter()
+        .map(|(path, _)| path.as_str())
+        .collect();
     terminal.answer(&json!({"schema": 1, "files": paths}), || {
         let mut out = format!("wrote {}\n", paths.join(", "));
         let _ = write!(
@@ -142,7 +147,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 }
 
 /// A line of standard input; what is usual where it is empty.
-fn answered(question: &str, usual: &str, terminal: &Terminal) -> anyhow::Result<String> {
+fn ask_user(question: &str, usual: &str, terminal: &Terminal) -> anyhow::Result<String> {
     let shown = match usual {
         "" => String::new(),
         usual => format!(" [{usual}]"),

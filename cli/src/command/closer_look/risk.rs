@@ -62,7 +62,7 @@ struct Measured {
     renewed: bool,
     replicas: Option<u32>,
     /// Why something is not among them.
-    why_not: Vec<String>,
+    reasons: Vec<String>,
 }
 
 /// What is said of each of [`RATE_FIELDS`]: one value, or `LOW..HIGH` where it is known no better.
@@ -139,12 +139,12 @@ fn yearly(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut measured = Measured::default();
     if let Some(from) = &options.from {
-        measured.take_run(&load(from)?)?;
+        measured.add_run(&load(from)?)?;
     }
     if let Some(url) = &options.target {
         // Before it is watched for a minute.
-        spans(options, &measured, &SEEN_AT_SERVERS)?;
-        measured.take_servers(url, options, terminal).await?;
+        spans(options, &measured, &MEASURED_AT_SERVERS)?;
+        measured.add_servers(url, options, terminal).await?;
     }
     let (low, high) = rates(options, &measured)?;
     let found = assess(&low, &high, terminal.common.seed.unwrap_or(1));
@@ -165,12 +165,12 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     let names: Vec<&str> = measured.spans.keys().copied().collect();
     let document =
         json!({"schema": 1, "inputs": inputs, "measured": names, "configurations": found});
-    terminal.answer(&document, || shown(&found, &measured))?;
+    terminal.answer(&document, || to_text(&found, &measured))?;
     Ok(exit::AS_EXPECTED)
 }
 
 /// Inputs that the traffic of servers shows, and questions to them.
-const SEEN_AT_SERVERS: [&str; 5] = ["lag", "grants", "hold", "lease", "rtt"];
+const MEASURED_AT_SERVERS: [&str; 5] = ["lag", "grants", "hold", "lease", "rtt"];
 
 /// What each of [`RATE_FIELDS`] is: as a flag says, else as it was measured, else by default. All that is missing is said at once, but for what is yet to be
 /// measured.
@@ -188,7 +188,7 @@ fn spans(options: &Options, measured: &Measured, later: &[&str]) -> anyhow::Resu
     if missing.is_empty() {
         return Ok(all);
     }
-    let why = measured.why_not.iter().map(|why| format!("; {why}"));
+    let why = measured.reasons.iter().map(|why| format!("; {why}"));
     Err(exit::usage(format!(
         "missing, each here with a usual value: {}{}",
         missing.join(" "),
@@ -240,7 +240,7 @@ fn rates(options: &Options, measured: &Measured) -> anyhow::Result<(ServiceRates
 }
 
 impl Measured {
-    fn note(&mut self, name: &'static str, values: impl IntoIterator<Item = f64>) {
+    fn add(&mut self, name: &'static str, values: impl IntoIterator<Item = f64>) {
         let values = values.into_iter().filter(|value| *value > 0.0);
         let span = values.fold(None, |span: Option<Span>, value| {
             let (low, high) = span.unwrap_or((value, value));
@@ -252,12 +252,12 @@ impl Measured {
     }
 
     /// What a run measured: how long failovers took until the first grant, or what it watched.
-    fn take_run(&mut self, run: &Run) -> anyhow::Result<()> {
+    fn add_run(&mut self, run: &Run) -> anyhow::Result<()> {
         if let Some(watch) = &run.watch {
-            self.take_watch(watch);
+            self.add_watch(watch);
             return Ok(());
         }
-        self.note("outage", failover_outages(run));
+        self.add("outage", failover_outages(run));
         match self.spans.is_empty() {
             true => Err(exit::input(format!(
                 "{}: no master of a sentinel group or a cluster was killed in it, and nothing was watched; try a run of `locklab quickstart`, or --outage",
@@ -269,16 +269,16 @@ impl Measured {
 
     /// What the traffic of servers shows. Holds are taken to be exponential, with the mean that their median says, and their 99th percentile: where these
     /// differ, or locks do, so does the input.
-    fn take_watch(&mut self, watch: &WatchReport) {
+    fn add_watch(&mut self, watch: &WatchReport) {
         let grants = watch.grants() as f64;
         if grants == 0.0 || watch.seconds <= 0.0 {
-            self.why_not
+            self.reasons
                 .push("no lock was granted while it was watched".to_owned());
             return;
         }
         let doubt = 2.0 * grants.sqrt();
         let rates = [grants - doubt, grants, grants + doubt].map(|grants| grants / watch.seconds);
-        self.note("grants", rates);
+        self.add("grants", rates);
         // A lock that is hardly asked for says little of the service.
         let locks = watch
             .locks
@@ -286,7 +286,7 @@ impl Measured {
             .filter(|lock| lock.grants as f64 >= 0.05 * grants);
         let locks: Vec<_> = locks.collect();
         self.renewed = locks.iter().any(|lock| lock.renewals > 0);
-        self.note(
+        self.add(
             "lease",
             locks.iter().filter_map(|lock| Some(lock.lease_ms? / 1e3)),
         );
@@ -296,18 +296,18 @@ impl Measured {
             let of = |ms: Option<f64>, rest: f64| Some((ms? / 1e3 / -rest.ln()).min(most_s));
             [of(lock.hold_ms.p50, 0.5), of(lock.hold_ms.p99, 0.01)]
         });
-        self.note("hold", means.flatten());
+        self.add("hold", means.flatten());
         let hold_s = self.spans.get("hold").map_or(0.0, |hold| hold.1);
         let between = locks
             .iter()
             .map(|lock| lock.names as f64 / lock.grants.max(1) as f64);
-        self.note(
+        self.add(
             "free-for",
             between.map(|names| names * watch.seconds - hold_s),
         );
     }
 
-    fn take_lag(&mut self, lag: &ReplicaLag) {
+    fn add_lag(&mut self, lag: &ReplicaLag) {
         let at = |share: f64| {
             let place = (lag.lags_s.len() as f64 * share) as usize;
             lag.lags_s
@@ -315,17 +315,17 @@ impl Measured {
         };
         // No lag is shorter than the way of a message.
         let least_s = lag.rtt_s.unwrap_or(1e-6);
-        self.note("rtt", lag.rtt_s);
+        self.add("rtt", lag.rtt_s);
         let lags = [at(0.5), at(0.99)].into_iter().flatten();
-        self.note("lag", lags.map(|lag_s| lag_s.max(least_s)));
+        self.add("lag", lags.map(|lag_s| lag_s.max(least_s)));
         self.replicas = u32::try_from(lag.replicas).ok().filter(|some| *some > 0);
         if lag.lags_s.is_empty() {
-            self.why_not
+            self.reasons
                 .push("no replica was found there, whose lag could be measured".to_owned());
         }
     }
 
-    async fn take_servers(
+    async fn add_servers(
         &mut self,
         url: &str,
         options: &Options,
@@ -354,8 +354,8 @@ impl Measured {
         if let Some(why) = ended_by.filter(|why| !why.is_empty()) {
             terminal.warn(&format!("the watch ended early: {why}"));
         }
-        self.take_watch(&report);
-        self.take_lag(&lag);
+        self.add_watch(&report);
+        self.add_lag(&lag);
         Ok(())
     }
 }
@@ -364,7 +364,7 @@ fn time(seconds: f64) -> String {
     results::units::duration((seconds * 1e9) as u64)
 }
 
-fn shown(found: &[ConfigurationRisk], measured: &Measured) -> String {
+fn to_text(found: &[ConfigurationRisk], measured: &Measured) -> String {
     let head = [
         "CONFIGURATION",
         "DOUBLE GRANTS",

@@ -52,16 +52,16 @@ pub(crate) struct Options {
 
 /// Runs on the only thread of the program: each seed is run by a copy of it.
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let wanted = FixedChoices {
+    let choices = FixedChoices {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
         scenario: (options.file.as_deref())
-            .map(|path| read(path, terminal))
+            .map(|path| read_scenario(path, terminal))
             .transpose()?,
     };
-    if !wanted.fits() {
-        let kind = wanted.kind.unwrap_or_default();
+    if !choices.fits() {
+        let kind = choices.kind.unwrap_or_default();
         let on = KINDS.iter().find(|(name, _)| *name == kind);
         let mut on = on.map_or(&[][..], |(_, on)| *on).to_vec();
         on.dedup();
@@ -70,7 +70,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             on.join(", ")
         )));
     }
-    if let Some(subject) = &wanted.subject {
+    if let Some(subject) = &choices.subject {
         bench::subjects::find(subject)?;
     }
     let first = terminal.common.seed.unwrap_or(1);
@@ -78,27 +78,27 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let one = terminal.common.seed.is_some() || in_full;
     let count = options.seeds.unwrap_or(if one { 1 } else { 1000 });
     if options.scenario {
-        terminal.result(&scenario(first, &wanted));
+        terminal.result(&scenario(first, &choices));
         return Ok(exit::AS_EXPECTED);
     }
     let bar = terminal.bar(count, "seeds");
     let began = Instant::now();
-    let mut first_one = None;
+    let mut first_run = None;
     let report = swarm::run(
         first..first.saturating_add(count),
         usize::from(options.jobs),
-        &wanted,
+        &choices,
         in_full.then_some(first),
         |seed| {
             if seed.seed == first && in_full {
-                first_one = Some((seed.history.clone(), seed.trace.clone()));
+                first_run = Some((seed.history.clone(), seed.trace.clone()));
             }
             bar.inc(1);
         },
     )?;
     let elapsed_s = began.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    let (history, trace) = first_one.unwrap_or_default();
+    let (history, trace) = first_run.unwrap_or_default();
     for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
         if let Some(path) = path {
             files::write(path, lines.join("\n") + "\n")?;
@@ -108,7 +108,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         report.text(elapsed_s, terminal.common.verbose > 0)
     })?;
     if let (1, [one]) = (count, report.convicted.as_slice()) {
-        show(one, &wanted, terminal)?;
+        show_smallest(one, &choices, terminal)?;
     }
     // What should be violated is so in one seed at least.
     let never = |missed: &u64| *missed == report.seeds;
@@ -123,7 +123,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 }
 
 /// A scenario that can be simulated, as the text of its file.
-fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
+fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     let name = path.display().to_string();
     let text = results::limits::read_text(path).map_err(exit::input)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::input)?;
@@ -143,12 +143,16 @@ fn read(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
-fn show(one: &SeedReport, wanted: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
+fn show_smallest(
+    one: &SeedReport,
+    choices: &FixedChoices,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
     let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
         return Ok(());
     };
-    let whole = plan(one.seed, wanted);
+    let whole = plan(one.seed, choices);
     let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
     let kept = crate::run::store();
     let dir = terminal.common.out.as_deref().unwrap_or(kept.root());

@@ -35,8 +35,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let first = terminal.common.seed.unwrap_or(1);
     let seeds = first..first.saturating_add(options.seeds);
     let mut done = soak::read(&options.state)?;
-    let slice = options.part.slice()?;
-    let mine = |name: &str, seed| slice.is_none_or(|slice| plan_parts::has(slice, name, seed));
+    let share = options.part.share()?;
+    let mine = |name: &str, seed| share.is_none_or(|share| plan_parts::has(share, name, seed));
     let planned = soak::plans(seeds.clone(), &done, mine)?;
     done.retain(|done| seeds.contains(&done.seed) && mine(&done.scenario, done.seed));
     let seeds = planned.len() + done.len();

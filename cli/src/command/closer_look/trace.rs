@@ -15,8 +15,8 @@ use lock_core::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use self::script_commands::Calls;
-use crate::args::{TargetConsent, kind_of, unconnected};
+use self::script_commands::ScriptCalls;
+use crate::args::{TargetConsent, connect_failure, kind_of};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::target::Servers;
@@ -56,7 +56,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    async fn begin(servers: &mut Servers, calls: &Calls) -> Self {
+    async fn begin(servers: &mut Servers, calls: &ScriptCalls) -> Self {
         let mut monitor = Monitor::default();
         let found = match servers.ask().await {
             Ok(found) => found.clone(),
@@ -77,7 +77,7 @@ impl Monitor {
                         let mut line = Vec::new();
                         while stream.next(&mut line).await.unwrap_or(false) {
                             if let Some(line) = MonitorLine::parse(&line) {
-                                calls.line(&node, &line);
+                                calls.add_line(&node, &line);
                             }
                         }
                     }));
@@ -102,9 +102,9 @@ struct TracedEvent {
 
 /// Collects the events of both clients: the step that goes on, and what was said.
 #[derive(Clone, Default)]
-struct Record(Arc<Mutex<(&'static str, Vec<TracedEvent>)>>);
+struct TraceRecord(Arc<Mutex<(&'static str, Vec<TracedEvent>)>>);
 
-impl Record {
+impl TraceRecord {
     fn lock(&self) -> MutexGuard<'_, (&'static str, Vec<TracedEvent>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,7 +143,7 @@ impl Record {
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = crate::args::target(&options.target)?;
     let mut servers = Servers::of(&options.target, options.mine.yes_this_is_mine)?;
-    servers.stay_here().await?;
+    servers.refuse_redirects().await?;
     let kind = kind_of(options.kind, &target)?;
     // Readers share, so one waits only for a writer.
     let held = match kind.is_shared() {
@@ -152,7 +152,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     let cancel = Cancel::listen()?;
     let interrupted = || exit::interrupted("interrupted before the trace was complete");
-    let record = Record::default();
+    let record = TraceRecord::default();
     record.begin("acquire");
     let began = Instant::now();
     let connect = |client| {
@@ -162,10 +162,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let connected = connected.poll_bound(PATIENCE).tracer(record.tracer(client));
         Client::connect(&target, connected)
     };
-    let calls = Calls::default();
+    let calls = ScriptCalls::default();
     let begun = async {
-        let holder = connect("holder").await.map_err(unconnected)?;
-        let waiter = connect("waiter").await.map_err(unconnected)?;
+        let holder = connect("holder").await.map_err(connect_failure)?;
+        let waiter = connect("waiter").await.map_err(connect_failure)?;
         let monitor = match options.no_inner {
             true => None,
             false => Some(Monitor::begin(&mut servers, &calls).await),
@@ -181,18 +181,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         Some(name) => name.clone(),
         None => format!("{prefix}lock"),
     };
-    // What an interrupted one holds or waits for is given back when its clients close.
-    let lived = tokio::select! {
-        lived = live((&holder, held), (&waiter, kind), &name, &record) => lived,
+    // After an interruption the clients release what they hold when they close.
+    let outcome = tokio::select! {
+        outcome = run_lock_life((&holder, held), (&waiter, kind), &name, &record) => outcome,
         () = cancel.wanted() => Err(interrupted()),
     };
     holder.close().await;
     waiter.close().await;
-    // Only a counter of tokens has no end of its own. That of a name that was asked for is not this trace's.
+    // Only a counter of tokens never expires. The counter of a name that the user gave is not removed.
     if options.name.is_none() && matches!(kind, Kind::Fenced | Kind::Queued) {
         servers.remove_keys(&prefix, terminal).await;
     }
-    lived?;
+    outcome?;
     let mut said = std::mem::take(&mut record.lock().1);
     // An event is reported when its reply arrives; it belongs where it was sent.
     said.sort_by_key(|said| said.event.at);
@@ -212,7 +212,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                 }
             }
             let events: Vec<&Traced> = events.iter().collect();
-            calls.of(&events, &monitor.refused).await
+            calls.of_events(&events, &monitor.refused).await
         }
     };
     let all = || said.iter().zip(&inner);
@@ -243,11 +243,11 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 }
 
 /// A lock's life: acquired, waited for, renewed, released to the waiter, released.
-async fn live(
+async fn run_lock_life(
     (holder, held): (&Client, Kind),
     (waiter, kind): (&Client, Kind),
     name: &str,
-    record: &Record,
+    record: &TraceRecord,
 ) -> anyhow::Result<()> {
     let refused = |error| refused(error, kind);
     let ours = holder.lock(held, name).map_err(refused)?;
@@ -291,7 +291,7 @@ fn refused(error: LockError, kind: Kind) -> anyhow::Error {
         lock_core::ErrorKind::Busy => exit::usage(format!(
             "{error}; a trace needs a lock that nobody holds: give another --name, or none"
         )),
-        _ => crate::args::refused(&error, kind),
+        _ => crate::args::acquire_failure(&error, kind),
     }
 }
 

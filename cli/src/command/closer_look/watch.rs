@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["light", "file"])]
     once: bool,
     /// Watch in slices: 5s/60s watches for 5 s of each 60 s
-    #[arg(long, value_parser = slices, value_name = "DURATION/DURATION", conflicts_with = "file")]
+    #[arg(long, value_parser = sample, value_name = "DURATION/DURATION", conflicts_with = "file")]
     sample: Option<(Duration, Duration)>,
     /// End when watching takes more of a server than this many cores
     #[arg(long, default_value_t = 0.2, value_name = "CORES")]
@@ -58,7 +58,7 @@ pub(crate) struct Options {
 }
 
 /// `5s/60s`.
-fn slices(text: &str) -> Result<(Duration, Duration), String> {
+fn sample(text: &str) -> Result<(Duration, Duration), String> {
     let bad = || crate::args::invalid("sample", text, "5s/60s: watch for 5 s of each 60 s");
     let (on, of) = text.split_once('/').ok_or_else(bad)?;
     let (on, of) = (crate::args::duration(on)?, crate::args::duration(of)?);
@@ -74,18 +74,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         effects_only: options.light,
         ..WatchOptions::default()
     };
-    let (seen, mut keeper) = match (&options.file, &options.target) {
+    let (traffic, mut keeper) = match (&options.file, &options.target) {
         (Some(file), _) => {
             let (path, light) = (file.clone(), options.light);
             let reading = tokio::task::spawn_blocking(move || {
-                let mut seen = read_file(&path, light, watching)?.finish();
-                seen.report.servers = vec![path];
-                seen.report.source = "file".to_owned();
-                Ok(seen)
+                let mut traffic = read_file(&path, light, watching)?.finish();
+                traffic.report.servers = vec![path];
+                traffic.report.source = "file".to_owned();
+                Ok(traffic)
             });
             let read: Result<WatchedTraffic, SourceError> = reading.await?;
-            let seen = read.map_err(exit::input)?;
-            (seen, Keeper::begin(terminal, "watch", "watch", 0)?)
+            let traffic = read.map_err(exit::input)?;
+            (traffic, Keeper::begin(terminal, "watch", "watch", 0)?)
         }
         (None, url) => {
             let url = url.as_deref().context("a target or a file is required")?;
@@ -98,7 +98,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             let found = servers.ask().await?.clone();
             let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
             let cancel = keeper.cancel.flag();
-            let seen = match options.once {
+            let traffic = match options.once {
                 true => look_once(&found, options.show_values, &cancel).await,
                 false => {
                     let live = LiveWatch {
@@ -110,8 +110,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                     watch_live(found, &live, watching, &|line| terminal.note(line)).await
                 }
             };
-            match seen {
-                Ok(seen) => (seen, keeper),
+            match traffic {
+                Ok(traffic) => (traffic, keeper),
                 Err(why) => {
                     keeper.discard();
                     return Err(why.into());
@@ -119,17 +119,17 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             }
         }
     };
-    let code = code_of(&seen.report, options.once);
-    let cost = seen.report.cost.as_ref();
+    let code = code_of(&traffic.report, options.once);
+    let cost = traffic.report.cost.as_ref();
     if let Some(cost) = cost.filter(|cost| !cost.ended_by.is_empty()) {
         let warning = format!("the watch ended early: {}", cost.ended_by);
         keeper.run.warnings.push(warning);
     }
-    if seen.cut {
+    if traffic.cut {
         let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
         keeper.run.warnings.push(warning.to_owned());
     }
-    let history: String = seen
+    let history: String = traffic
         .history
         .iter()
         .map(|line| line.to_json() + "\n")
@@ -137,7 +137,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if !history.is_empty() {
         keeper.write(HISTORY_FILE, &history)?;
     }
-    keeper.run.watch = Some(Box::new(seen.report));
+    keeper.run.watch = Some(Box::new(traffic.report));
     keeper.finish(false)?;
     Ok(code)
 }

@@ -22,7 +22,7 @@ use results::report;
 use results::run::ScenarioResult;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{keep_server, measure, short_plan};
+use crate::bench_run::{measure, record_server, short_plan};
 use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
@@ -106,7 +106,7 @@ impl Options {
     }
 
     /// How long faults are drawn on messages.
-    fn draws_for(&self) -> Duration {
+    fn draw_duration(&self) -> Duration {
         let usual = match self.suite() {
             _ if !self.scenarios.is_empty() => Duration::ZERO,
             "quick" => Duration::from_secs(30),
@@ -122,12 +122,12 @@ impl Options {
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let options = options.with_project()?;
-    options.own.one_by_one(options.jobs.unwrap_or(1))?;
+    options.own.check_jobs(options.jobs.unwrap_or(1))?;
     let usual = options.own.target.as_ref().map_or(JOBS, |_| 1);
     let jobs = options.jobs.unwrap_or(usual) as usize;
     let seed = options.part.seed(&terminal.common)?;
-    let slice = options.part.slice()?;
-    let base = options.against.as_deref().map(base).transpose()?;
+    let share = options.part.share()?;
+    let base = options.against.as_deref().map(read_base).transpose()?;
     let names = bench::subjects::by_comma(&options.subjects);
     let mut systems = BTreeSet::new();
     for name in &names {
@@ -138,14 +138,14 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if let Some(system) = target.and_then(bench::subjects::system_of) {
         systems = BTreeSet::from([Some(system.to_owned())]);
     }
-    let (suite, sources) = suite(&options, &systems)?;
+    let (suite, sources) = suite_sources(&options, &systems)?;
     let mut servers = options.own.servers()?;
     if let Some(servers) = &mut servers {
         servers.check_allowed(&sources)?;
         servers.ask().await?;
     }
     let fit = |source: &ScenarioSource, scenario: Scenario| match &servers {
-        Some(servers) => servers.fitted(source, scenario),
+        Some(servers) => servers.fit_scenario(source, scenario),
         None => Ok(scenario),
     };
     let matrix = options.own.matrix()?;
@@ -158,21 +158,21 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         suite,
         ..Audit::default()
     }));
-    let part = slice.map(|slice| {
+    let part = share.map(|share| {
         let seeds = seeds(seed, options.repeat);
         plan_parts::record(
-            slice,
+            share,
             scenarios.iter().flat_map(|asked| {
                 let share = |seed| (asked.scenario.name.clone(), seed, asked.digest.clone());
                 seeds.clone().map(share)
             }),
         )
     });
-    keeper.is_part(part)?;
+    keeper.set_part(part)?;
     let plan = AuditPlan {
         scenarios,
         seeds: seeds(seed, options.repeat).collect(),
-        share: slice,
+        share,
         batch: batch_options(jobs, servers.as_ref(), &keeper),
         key_prefix: servers.as_ref().map(|_| keeper.key_prefix()),
         root: keeper.path(),
@@ -183,7 +183,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         plan,
         terminal,
     };
-    let done = work.all(&mut keeper).await;
+    let done = work.run(&mut keeper).await;
     if let Some(servers) = &mut servers {
         servers.remove_keys(&keeper.key_prefix(), terminal).await;
     }
@@ -191,7 +191,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         keeper.run.warnings.push(format!("ended early: {error:#}"));
     }
     let ended_early = cancel.is_wanted() || done.is_err();
-    if keeper.is_empty() && slice.is_none() && ended_early {
+    if keeper.is_empty() && share.is_none() && ended_early {
         keeper.discard();
         return match cancel.is_wanted() {
             true => Ok(exit::INTERRUPTED),
@@ -257,7 +257,7 @@ fn finish(
     }
 }
 
-fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
+fn read_base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
     let text = results::limits::read_text(path).map_err(exit::input)?;
     let subjects = results::audit::subjects_of(&text);
     subjects.map_err(|why| exit::input(format!("{}: {why}", path.display())))
@@ -265,7 +265,7 @@ fn base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
 
 /// The name of the suite, and what it is made of: scenarios on the servers of these systems. Controls are no part of one: they say nothing of
 /// a lock but their own.
-fn suite(
+fn suite_sources(
     options: &Options,
     systems: &BTreeSet<Option<String>>,
 ) -> anyhow::Result<(String, Vec<ScenarioSource>)> {
@@ -350,35 +350,35 @@ impl AuditObserver for AuditKeeper<'_> {
 }
 
 impl AuditRun<'_> {
-    async fn all(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
+    async fn run(&self, keeper: &mut Keeper) -> anyhow::Result<()> {
         let met = self.meet_all(keeper).await?;
         let cancel = keeper.cancel.clone();
         if cancel.is_wanted() {
             return Ok(());
         }
         if let Some(version) = met.iter().find_map(|met| met.server.as_ref()) {
-            keep_server(keeper, &Topology::of(TopologyKind::Single), version);
+            record_server(keeper, &Topology::of(TopologyKind::Single), version);
         }
-        let mut tries = AuditRuns::new(&self.plan, &met);
+        let mut runs = AuditRuns::new(&self.plan, &met);
         let mut kept = AuditKeeper {
             bar: ProgressBar::hidden(),
             what: String::new(),
             saved: None,
             keeper: &mut *keeper,
         };
-        tries.run(&mut kept).await?;
-        let is_first = self.plan.share.is_none_or(|slice| slice.index == 0);
-        let draws_for = self.options.draws_for();
-        if is_first && !draws_for.is_zero() && self.plan.key_prefix.is_none() {
-            tries.draw(draws_for, &mut kept).await?;
+        runs.run(&mut kept).await?;
+        let is_first = self.plan.share.is_none_or(|share| share.index == 0);
+        let draw_duration = self.options.draw_duration();
+        if is_first && !draw_duration.is_zero() && self.plan.key_prefix.is_none() {
+            runs.draw(draw_duration, &mut kept).await?;
         }
-        tries.settle(&mut kept).await?;
+        runs.settle(&mut kept).await?;
         let measures = is_first && !self.options.no_bench;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
-        let within = self.options.shrink.unwrap_or(usual);
-        if !within.is_zero() && self.plan.key_prefix.is_none() {
-            tries.shrink(within, &mut kept).await?;
+        let shrink_limit = self.options.shrink.unwrap_or(usual);
+        if !shrink_limit.is_zero() && self.plan.key_prefix.is_none() {
+            runs.shrink(shrink_limit, &mut kept).await?;
         }
         if measures && !cancel.is_wanted() {
             self.bench(&met, keeper).await?;
@@ -421,7 +421,7 @@ impl AuditRun<'_> {
             let topology = Topology::of(kind);
             let up = Process.up(&topology, &UpOptions::new(dir)).await;
             let deployment = up.map_err(exit::missing)?;
-            keep_server(keeper, &topology, deployment.server_version());
+            record_server(keeper, &topology, deployment.server_version());
             let (shape, url) = (kind.to_string(), deployment.url());
             let ended = self.measure(&shape, &url, &names, keeper).await;
             deployment.down().await?;

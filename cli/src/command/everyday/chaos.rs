@@ -97,7 +97,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         options.subject = options.subject.or(project.subject);
         options.own.target = options.own.target.or(project.target);
     }
-    options.own.one_by_one(options.jobs)?;
+    options.own.check_jobs(options.jobs)?;
     if let Some(name) = &mut options.subject {
         *name = bench::subjects::typed(name);
         // The parts of a plan are carried out elsewhere, where other programs are.
@@ -106,7 +106,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         }
     }
     let seed = options.part.seed(&terminal.common)?;
-    let slice = options.part.slice()?;
+    let share = options.part.share()?;
     let sources = sources(&options, terminal)?;
     let mut servers = options.own.servers()?;
     if let Some(servers) = &mut servers {
@@ -121,7 +121,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         }
     }
     let fit = |source: &ScenarioSource, mut scenario: Scenario| match &servers {
-        Some(servers) => servers.fitted(source, scenario),
+        Some(servers) => servers.fit_scenario(source, scenario),
         None => {
             options.provisioner.apply(&mut scenario.topology);
             Ok(scenario)
@@ -145,13 +145,13 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let (mut planned, digests): (Vec<PlannedRun>, Vec<Digest>) = runs.into_iter().unzip();
     let mut part = None;
-    if let Some(slice) = slice.filter(|_| !options.share.by_client()) {
+    if let Some(share) = share.filter(|_| !options.share.by_client()) {
         let all = planned.iter().zip(digests);
         let all =
             all.map(|(PlannedRun { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
-        part = Some(plan_parts::record(slice, all));
-        planned.retain(|planned| plan_parts::has(slice, &planned.plan.name, planned.plan.seed));
-        not_applicable.retain(|skipped| plan_parts::has(slice, &skipped.name, seed));
+        part = Some(plan_parts::record(share, all));
+        planned.retain(|planned| plan_parts::has(share, &planned.plan.name, planned.plan.seed));
+        not_applicable.retain(|skipped| plan_parts::has(share, &skipped.name, seed));
     }
     if options.dry_run {
         let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
@@ -165,7 +165,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         return Ok(exit::AS_EXPECTED);
     }
     if let (true, Some(servers)) = (options.share.by_client(), &mut servers) {
-        return options.share.run(slice, planned, servers, terminal).await;
+        return options.share.run(share, planned, servers, terminal).await;
     }
     let name = match planned.as_slice() {
         [one] => format!("chaos-{}", one.plan.name),
@@ -175,10 +175,10 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     keeper.shown = options.shown;
     terminal.note(&format!("seed {seed}"));
     keeper.run.not_applicable = not_applicable;
-    keeper.is_part(part)?;
+    keeper.set_part(part)?;
     let prefix = keeper.key_prefix();
     if servers.is_some() {
-        // Fresh by name: what an earlier scenario left on these servers is no business of the next.
+        // A prefix for each scenario: keys of an earlier one must not disturb the next.
         for (number, planned) in (1..).zip(&mut planned) {
             planned.plan.prefix_locks(&format!("{prefix}{number}:"));
         }
@@ -192,7 +192,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         servers.remove_keys(&prefix, terminal).await;
     }
     let repeats = options.repeat > 1 && !terminal.common.json;
-    keeper.judged(ended?, |keeper| {
+    keeper.finish_scenarios(ended?, |keeper| {
         if repeats {
             terminal.result(&format!("\n{}", crate::tally::table(&keeper.run.scenarios)));
         }

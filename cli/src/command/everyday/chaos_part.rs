@@ -14,9 +14,9 @@ use clap::{Args, ValueEnum};
 
 use crate::args::duration;
 use crate::exit;
-use crate::parts::{PARTS, join, leave};
+use crate::parts::{PARTS_HEADING, join, leave};
 use crate::run::Keeper;
-use crate::target::{Servers, allow};
+use crate::target::{Servers, require_consent};
 use crate::terminal::Terminal;
 
 /// What parts have of a plan.
@@ -33,14 +33,14 @@ enum PartSharing {
 pub(crate) struct ShareArgs {
     /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target
     /// [default: scenarios]
-    #[arg(hide_short_help = true, help_heading = PARTS, long, value_enum, requires = "target", value_name = "WHAT")]
+    #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_enum, requires = "target", value_name = "WHAT")]
     share: Option<PartSharing>,
     /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
     /// [default: the target, where no fault is on its servers]
-    #[arg(hide_short_help = true, help_heading = PARTS, long, requires = "share", value_name = "URL", value_parser = crate::args::target_url)]
+    #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, requires = "share", value_name = "URL", value_parser = crate::args::target_url)]
     reference: Option<String>,
     /// With --share clients: how long parts wait for each other
-    #[arg(hide_short_help = true, help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     parts_within: Duration,
 }
 
@@ -53,14 +53,14 @@ impl ShareArgs {
     /// Runs this part's clients in step with the others, and records what they do.
     pub(super) async fn run(
         &self,
-        slice: Option<GeneratorShare>,
+        share: Option<GeneratorShare>,
         mut planned: Vec<PlannedRun>,
         servers: &mut Servers,
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
         let share =
-            slice.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
+            share.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
         let (Some(PlannedRun { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
         else {
             return Err(no("the parts run one scenario with one seed together"));
@@ -78,7 +78,7 @@ impl ShareArgs {
                 ));
             }
         };
-        allow(reference, servers.are_mine())?;
+        require_consent(reference, servers.has_consent())?;
         let reference = reference.to_owned();
         let prefix = format!("locklab:parts-{}-{}-{}:", share.of, plan.name, plan.seed);
         plan.prefix_locks(&prefix);
@@ -88,7 +88,7 @@ impl ShareArgs {
         let clients = u32::try_from(plan.load.clients.len()).unwrap_or(u32::MAX);
         let has = |part: GeneratorShare| format!("{} of {}", part.client_names(clients), plan.name);
         let digest = digest_of_plan(&plan, &plan.lock.subject)?;
-        keeper.is_part(Some(record_load(share, plan.seed, &digest, has)))?;
+        keeper.set_part(Some(record_load(share, plan.seed, &digest, has)))?;
         let (index, of) = (share.index, share.of);
         terminal.note(&format!("part {index} of {of}: {}", has(share)));
         let common = serde_json::to_value(&plan)?;

@@ -50,10 +50,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         optional("chromium", "only the tests that look at reports need it"),
         peers(),
     ];
-    let well = findings.iter().all(|finding| finding.state != "missing");
-    let document = serde_json::json!({"schema": 1, "ok": well, "findings": findings});
+    let is_ok = findings.iter().all(|finding| finding.state != "missing");
+    let document = serde_json::json!({"schema": 1, "ok": is_ok, "findings": findings});
     terminal.answer(&document, || findings.iter().map(line).collect())?;
-    Ok(if well {
+    Ok(if is_ok {
         exit::AS_EXPECTED
     } else {
         exit::MISSING
@@ -94,7 +94,7 @@ impl Finding {
 fn server() -> Finding {
     const WHAT: &str = "redis-server";
     match Server::find("redis") {
-        Ok(server) => here(WHAT, &server),
+        Ok(server) => found_server(WHAT, &server),
         Err(error) => Finding::new(WHAT, "missing", error.to_string())
             .remedy("`make setup` installs it, or: apt-get install redis-server"),
     }
@@ -103,14 +103,14 @@ fn server() -> Finding {
 fn valkey() -> Finding {
     const WHAT: &str = "valkey-server";
     match Server::find("valkey") {
-        Ok(server) => here(WHAT, &server),
+        Ok(server) => found_server(WHAT, &server),
         Err(error) => Finding::new(WHAT, "optional", "not here").remedy(format!(
             "optional: `server = \"valkey\"` in a topology needs it: {error}"
         )),
     }
 }
 
-fn here(what: &'static str, server: &Server) -> Finding {
+fn found_server(what: &'static str, server: &Server) -> Finding {
     let tls = if server.has_tls() { "with" } else { "without" };
     let path = server.path.display();
     Finding::ok(what, format!("{} at {path}, {tls} TLS", server.version))

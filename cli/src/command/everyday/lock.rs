@@ -17,14 +17,14 @@ use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{duration, kind_of, lasting, target_url};
+use crate::args::{duration, kind_of, lease_duration, target_url};
 use crate::cancel::HangUp;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica comes back no sooner.
-const THIN_PAUSE: Duration = Duration::from_millis(100);
-const ABSENCE_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica needs at least as long.
+const REPLICA_PAUSE: Duration = Duration::from_millis(100);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Flags of `lock`.
 #[derive(Debug, Args)]
@@ -44,10 +44,10 @@ pub(crate) struct Options {
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     connect_timeout: Option<Duration>,
     /// A lease that is not renewed [default: renewed while the command runs]
-    #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = lease_duration, value_name = "DURATION", allow_hyphen_values = true)]
     lease: Option<Duration>,
     /// Longest time of holding: then the lock is lost, as if another had taken it [default: no limit]
-    #[arg(long, value_parser = lasting, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = lease_duration, value_name = "DURATION", allow_hyphen_values = true)]
     max_hold: Option<Duration>,
     /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas (?replicas=N in the URL), or waitaof:K disks
     #[arg(long, default_value = "none", value_name = "HOW")]
@@ -85,9 +85,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let target = crate::args::target(&target)?;
     let kind = kind_of(options.kind, &target)?;
     let mut signals = Signals::listen()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let client = tokio::select! {
-        client = connect(&target, &options, begun, terminal) => client.map_err(crate::args::unconnected)?,
+        client = connect(&target, &options, started, terminal) => client.map_err(crate::args::connect_failure)?,
         _ = signals.next() => return Err(exit::interrupted("interrupted while connecting")),
     };
     for concern in client.concerns() {
@@ -96,7 +96,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let code = hold_and_run(
         &options,
         (&client, kind, name),
-        begun,
+        started,
         &mut signals,
         terminal,
     )
@@ -125,13 +125,13 @@ fn target_and_name(options: &Options) -> anyhow::Result<(String, &str)> {
 async fn hold_and_run(
     options: &Options,
     (client, kind, name): (&Client, Kind, &str),
-    begun: Instant,
+    started: Instant,
     signals: &mut Signals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, name).map_err(exit::usage)?;
     let acquired = tokio::select! {
-        acquired = acquire(&lock, options, begun, terminal) => acquired,
+        acquired = acquire(&lock, options, started, terminal) => acquired,
         _ = signals.next() => return Err(exit::interrupted("interrupted while waiting for the lock")),
     };
     for concern in client.concerns() {
@@ -155,7 +155,7 @@ async fn hold_and_run(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            // Nothing ran, so a lock that is lost by now has harmed nobody.
+            // Nothing ran under the lock, so a lost one does not matter.
             let _ = release(guard, terminal).await;
             terminal.warn(&format!("{}: {error}", options.command[0].display()));
             return Ok(if error.kind() == std::io::ErrorKind::NotFound {
@@ -171,21 +171,21 @@ async fn hold_and_run(
             status = child.wait() => break Ok(status?),
             reason = guard.lost() => break Err(reason),
             signal = signals.next() => match signal {
-                Signal::SIGINT if had_from_terminal(&child) => {}
+                Signal::SIGINT if got_from_terminal(&child) => {}
                 other => forward(&child, other),
             },
         }
     };
     match ended {
         Ok(status) => Ok(match release(guard, terminal).await {
-            HoldOutcome::Yes => code_of(status),
-            HoldOutcome::No => exit::LOST,
+            true => code_of(status),
+            false => exit::LOST,
         }),
         Err(reason) => {
             terminal.warn(&format!(
                 "lock {name} was lost while the command ran: {reason}"
             ));
-            end(&mut child, options.grace).await?;
+            terminate(&mut child, options.grace).await?;
             // The guard knows that it is lost: dropping it takes nothing away from the next holder.
             drop(guard);
             Ok(exit::LOST)
@@ -197,7 +197,7 @@ async fn hold_and_run(
 async fn connect(
     target: &Target,
     options: &Options,
-    begun: Instant,
+    started: Instant,
     terminal: &Terminal,
 ) -> Result<Client, LockError> {
     let mut settings = ClientOptions::default().durability(options.durability);
@@ -212,20 +212,20 @@ async fn connect(
             Ok(client) => return Ok(client),
             Err(error) => error,
         };
-        let is_over = bound.is_some_and(|bound| begun.elapsed() + ABSENCE_PAUSE >= bound);
-        if is_over || !may_come(&error) {
+        let is_over = bound.is_some_and(|bound| started.elapsed() + RECONNECT_PAUSE >= bound);
+        if is_over || !may_become_ready(&error) {
             return Err(error);
         }
         if !std::mem::replace(&mut is_said, true) {
-            let why = crate::args::unconnected_text(&error);
+            let why = crate::args::connect_failure_text(&error);
             terminal.note(&format!("locklab: {why}; waiting for it"));
         }
-        tokio::time::sleep(ABSENCE_PAUSE).await;
+        tokio::time::sleep(RECONNECT_PAUSE).await;
     }
 }
 
 /// Whether a server may be there later, or be ready. One that answers with another error, or whose certificate is not trusted, is there.
-fn may_come(error: &LockError) -> bool {
+fn may_become_ready(error: &LockError) -> bool {
     let is_ready_later = match error.server_code() {
         Some(code) => ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN"].contains(&code),
         None => !error.to_string().contains("TLS:"),
@@ -237,16 +237,16 @@ fn may_come(error: &LockError) -> bool {
 async fn acquire(
     lock: &Lock,
     options: &Options,
-    begun: Instant,
+    started: Instant,
     terminal: &Terminal,
 ) -> Result<Guard, LockError> {
     let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
     let left = || {
         options
             .wait
-            .map(|wait| wait.saturating_sub(begun.elapsed()))
+            .map(|wait| wait.saturating_sub(started.elapsed()))
     };
-    let mut thin: Option<LockError> = None;
+    let mut not_durable: Option<LockError> = None;
     loop {
         let wait = match left() {
             None => Wait::Forever,
@@ -260,17 +260,17 @@ async fn acquire(
             Ok(guard) => return Ok(guard),
             Err(error) => error,
         };
-        let over = left().is_some_and(|left| left <= THIN_PAUSE);
-        match thin {
+        let over = left().is_some_and(|left| left <= REPLICA_PAUSE);
+        match not_durable {
             None if error.kind() != ErrorKind::NotDurable || over => return Err(error),
             None => terminal.note(&format!("locklab: {error}; trying again")),
             // The last try may be cut off by the end of the wait, which says less than the tries before it.
-            Some(thin) if over => return Err(thin),
+            Some(not_durable) if over => return Err(not_durable),
             Some(_) if error.kind() != ErrorKind::NotDurable => return Err(error),
             Some(_) => {}
         }
-        thin = Some(error);
-        tokio::time::sleep(THIN_PAUSE).await;
+        not_durable = Some(error);
+        tokio::time::sleep(REPLICA_PAUSE).await;
     }
 }
 
@@ -285,27 +285,22 @@ fn not_acquired(
             terminal.warn(&error.to_string());
             Ok(options.conflict_exit_code)
         }
-        _ => Err(crate::args::refused(error, kind)),
+        _ => Err(crate::args::acquire_failure(error, kind)),
     }
 }
 
-enum HoldOutcome {
-    Yes,
-    No,
-}
-
-/// Releases the lock. A hold that the server no longer had was lost while the command ran; any other failure leaves that open, and the
-/// command's result is worth more than the release's, so it is only reported.
-async fn release(guard: Guard, terminal: &Terminal) -> HoldOutcome {
+/// Releases the lock; `false` if the server no longer had the hold, which was then lost while the command ran. Any other failure leaves
+/// that open and is only reported: the command's result is worth more than the release's.
+async fn release(guard: Guard, terminal: &Terminal) -> bool {
     match guard.release().await {
-        Ok(_) => HoldOutcome::Yes,
+        Ok(_) => true,
         Err(error) if error.kind() == ErrorKind::NotHeld => {
             terminal.warn(&format!("the lock was lost while the command ran: {error}"));
-            HoldOutcome::No
+            false
         }
         Err(error) => {
             terminal.warn(&error.to_string());
-            HoldOutcome::Yes
+            true
         }
     }
 }
@@ -320,7 +315,7 @@ fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// SIGTERM, then SIGKILL after the grace.
-async fn end(child: &mut Child, grace: Duration) -> std::io::Result<()> {
+async fn terminate(child: &mut Child, grace: Duration) -> std::io::Result<()> {
     forward(child, Signal::SIGTERM);
     if tokio::time::timeout(grace, child.wait()).await.is_err() {
         child.kill().await?;
@@ -328,9 +323,9 @@ async fn end(child: &mut Child, grace: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether a Ctrl-C at the terminal was the command's own, too: the terminal sends it to its whole foreground group. A second one may mean
-/// "end at once" to it.
-fn had_from_terminal(child: &Child) -> bool {
+/// Whether the command got a Ctrl-C from the terminal itself, which sends it to its whole foreground group. A second SIGINT may mean "end
+/// at once" to the command.
+fn got_from_terminal(child: &Child) -> bool {
     let foreground = File::open("/dev/tty").map(tcgetpgrp);
     let Ok(Ok(foreground)) = foreground else {
         return false;

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[arg(value_parser = Language::find)]
     language: &'static Language,
     /// The new directory, and what the driver calls your lock: letters, digits, `-` and `_`
-    #[arg(value_parser = good)]
+    #[arg(value_parser = driver_name)]
     name: String,
 }
 
@@ -157,7 +157,7 @@ fn write(at: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
 }
 
 /// The name becomes a directory, and a word of the languages' own files.
-fn good(name: &str) -> Result<String, String> {
+fn driver_name(name: &str) -> Result<String, String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= NAME_MAX

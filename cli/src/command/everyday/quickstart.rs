@@ -10,7 +10,7 @@ use cluster_config::{Deployment, Server, Topology, TopologyKind, UpOptions, prov
 use futures_util::future::join_all;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{keep_server, measure_at, short_plan, sync_every_write};
+use crate::bench_run::{measure_at, record_server, short_plan, sync_every_write};
 use crate::exit;
 use crate::provisioner::{ProvisionerArgs, engine_here};
 use crate::run::{Keeper, seed};
@@ -131,7 +131,7 @@ async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyh
 
     let mut code = exit::AS_EXPECTED;
     for deployment in deployments {
-        keep_server(keeper, deployment.topology(), deployment.server_version());
+        record_server(keeper, deployment.topology(), deployment.server_version());
         let (plan, place) = plan(&deployment, keeper);
         // An error of one topology must not leave the others' servers to the safety net.
         let ended = measure_at(&plan, Some(vec![place]), None, keeper).await;

@@ -13,7 +13,7 @@ use results::store::REPORT_FILE;
 
 use crate::exit;
 use crate::files;
-use crate::run::{dir_of, link, load, shown_text};
+use crate::run::{dir_of, file_url, load, run_text};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// The form: as it is named, or as the file's name ends.
-    fn form(&self) -> &str {
+    fn format_name(&self) -> &str {
         match (&self.format, &self.output) {
             (Some(format), _) => format,
             (None, None) => "text",
@@ -67,13 +67,13 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let Some(name) = &options.scenario {
         run = run.only(name).map_err(exit::usage)?;
     }
-    let form = options.form();
-    if form == "text" && options.output.is_none() {
+    let format = options.format_name();
+    if format == "text" && options.output.is_none() {
         terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal))?;
         return Ok(exit::AS_EXPECTED);
     }
     let exporter =
-        by_name(form).ok_or_else(|| exit::usage(format!("there is no format `{form}`")))?;
+        by_name(format).ok_or_else(|| exit::usage(format!("there is no format `{format}`")))?;
     let document = exporter
         .render(&run)
         .map_err(|error| match error.is_of_run {
@@ -82,13 +82,13 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         })?;
     match &options.output {
         None => {
-            let whole = serde_json::json!({"schema": 1, "format": form, "document": document});
+            let whole = serde_json::json!({"schema": 1, "format": format, "document": document});
             terminal.answer_data(&whole, || document.clone())?;
         }
         Some(path) => {
             files::write(path, document)?;
             terminal.note(&format!("wrote {}", path.display()));
-            terminal.json(&serde_json::json!({"schema": 1, "format": form, "file": path}))?;
+            terminal.json(&serde_json::json!({"schema": 1, "format": format, "file": path}))?;
         }
     }
     Ok(exit::AS_EXPECTED)
@@ -100,7 +100,7 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
     let page = |name: &String| {
         let page = dir_of(name).ok()?.join(REPORT_FILE);
         let page = std::path::absolute(page).ok()?;
-        page.is_file().then(|| link(Path::new(&page)))
+        page.is_file().then(|| file_url(Path::new(&page)))
     };
     let shown = ScreenOptions {
         all_reasons: options.all_reasons,
@@ -117,7 +117,7 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
     let whole = options.scenario.is_some() || terminal.common.verbose > 0;
     let mut out = match whole {
         true => text::summary(run, how),
-        false => shown_text(run, terminal, &shown),
+        false => run_text(run, terminal, &shown),
     };
     if options.proofs || options.scenario.is_some() {
         out += &text::proofs(run);

@@ -76,7 +76,7 @@ fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
 }
 
 /// A server of the matrix: which it is, where it is, and where it is from or how to get it.
-fn offered(offered: AvailableServer) -> Item {
+fn server_item(offered: AvailableServer) -> Item {
     let about = offered.server.as_ref().map(|server| {
         let path = server.path.display();
         format!("{} at {path}, from {}", server.name(), offered.from)
@@ -117,7 +117,10 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
         Kind::Scenarios => items(&builtin::suite(), |one| item(one.name, about(one))),
         Kind::Checkers => items(CHECKERS, |one| item(one.name, one.about)),
-        Kind::Servers => cluster_config::offered().into_iter().map(offered).collect(),
+        Kind::Servers => cluster_config::offered()
+            .into_iter()
+            .map(server_item)
+            .collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
     terminal.answer(&json!({"schema": 1, "items": items}), || {

@@ -9,9 +9,9 @@ use results::parts::{WholeOutcome, whole};
 use results::report::text;
 use results::run::Run;
 
-use crate::bench_run::judge;
+use crate::bench_run::code_of_rows;
 use crate::exit;
-use crate::run::{NOTHING_TRIED, as_expected, made, save_all, store};
+use crate::run::{NOTHING_TRIED, as_expected, create_dir, save_all, store};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .then(|| merged_runs(&input.runs, &input.dirs).map_err(exit::input));
     let measured = measured.transpose()?;
     let started = first.meta.started_at.get(..10).unwrap_or_default();
-    let target = made(
+    let target = create_dir(
         &terminal.common,
         started,
         &first.meta.environment.host,
@@ -135,5 +135,5 @@ fn put_rows(outcome: BenchOutcome, joined: &mut Run) -> u8 {
     };
     joined.warnings.retain(|warning| !said(warning));
     joined.warnings.extend(outcome.warnings.iter().cloned());
-    judge(&joined.rows)
+    code_of_rows(&joined.rows)
 }

@@ -4,9 +4,9 @@ use chaos::batch::PlannedRun;
 use chaos::kept_plan;
 use clap::Args;
 
-use super::replay_shrink::{self, Smaller};
+use super::replay_shrink::{self, ShrinkArgs};
 use crate::exit;
-use crate::plan_trust::Trust;
+use crate::plan_trust::TrustArgs;
 use crate::run::{Keeper, store};
 use crate::scenario_batch::{batch_options, run_all};
 use crate::terminal::Terminal;
@@ -25,9 +25,9 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["repeat", "jobs"])]
     shrink: bool,
     #[command(flatten)]
-    smaller: Smaller,
+    shrink_args: ShrinkArgs,
     #[command(flatten)]
-    trust: Trust,
+    trust: TrustArgs,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -37,7 +37,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     if options.shrink {
-        return replay_shrink::run(&options.run, &options.smaller, options.trust, terminal).await;
+        return replay_shrink::run(&options.run, &options.shrink_args, options.trust, terminal)
+            .await;
     }
     let kept = kept_plan::of_run(&options.run, &store())?;
     options.trust.check(&kept, terminal)?;
@@ -55,5 +56,5 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let mut keeper = Keeper::begin(terminal, "replay", &name, seed)?;
     let batch = batch_options(options.jobs as usize, None, &keeper);
     let code = run_all(planned, &batch, false, &mut keeper).await?;
-    keeper.judged(code, |_| Ok(()))
+    keeper.finish_scenarios(code, |_| Ok(()))
 }

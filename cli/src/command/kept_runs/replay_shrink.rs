@@ -10,32 +10,32 @@ use results::verdict::CLASSES;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::files;
-use crate::plan_trust::Trust;
+use crate::plan_trust::TrustArgs;
 use crate::run::store;
 use crate::terminal::Terminal;
 
-const SHRINK: &str = "With --shrink";
+const SHRINK_HEADING: &str = "With --shrink";
 
 #[derive(Debug, Args)]
-pub(super) struct Smaller {
+pub(super) struct ShrinkArgs {
     /// The scenario of that name, where the run has several [default: the first that convicts]
-    #[arg(help_heading = SHRINK, requires = "shrink", long, value_name = "NAME")]
+    #[arg(help_heading = SHRINK_HEADING, requires = "shrink", long, value_name = "NAME")]
     scenario: Option<String>,
     /// The verdict that must go on convicting [default: the gravest that was violated]
-    #[arg(help_heading = SHRINK, requires = "shrink", long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
+    #[arg(help_heading = SHRINK_HEADING, requires = "shrink", long, value_name = "VERDICT", value_parser = PossibleValuesParser::new(CLASSES))]
     verdict: Option<String>,
     /// Smaller plans to try at most; each is run
-    #[arg(help_heading = SHRINK, requires = "shrink", long, default_value_t = 40, value_parser = crate::args::count, value_name = "N")]
+    #[arg(help_heading = SHRINK_HEADING, requires = "shrink", long, default_value_t = 40, value_parser = crate::args::count, value_name = "N")]
     tries: u32,
 }
 
 pub(super) async fn run(
     run: &str,
-    options: &Smaller,
-    trust: Trust,
+    options: &ShrinkArgs,
+    trust: TrustArgs,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
-    let (kept, class) = chosen(run, options)?;
+    let (kept, class) = plan_to_shrink(run, options)?;
     trust.check(std::slice::from_ref(&kept), terminal)?;
     let cancel = Cancel::listen()?;
     let dir = files::work_dir()?;
@@ -86,7 +86,7 @@ pub(super) async fn run(
 }
 
 /// The plan to shrink, and the verdict that must stay violated.
-fn chosen(run: &str, options: &Smaller) -> anyhow::Result<(KeptPlan, String)> {
+fn plan_to_shrink(run: &str, options: &ShrinkArgs) -> anyhow::Result<(KeptPlan, String)> {
     let wanted = options.scenario.as_deref();
     let mut plans = kept_plan::of_run(run, &store())?;
     plans.retain(|kept| wanted.is_none_or(|name| kept.plan.name == name));

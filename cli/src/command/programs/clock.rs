@@ -9,7 +9,7 @@ use clap::Args;
 use crate::args::{TargetConsent, duration};
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::target::allow;
+use crate::target::require_consent;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
-    allow(&options.target, options.mine.yes_this_is_mine)?;
+    require_consent(&options.target, options.mine.yes_this_is_mine)?;
     let reference = Reference::of(&options.target).map_err(exit::usage)?;
     let mut cancel = Cancel::listen()?.flag();
     let end = options

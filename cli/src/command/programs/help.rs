@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::args::{GROUPS, whole};
+use crate::args::{GROUPS, program};
 use crate::exit;
 use crate::terminal::{Terminal, columns};
 
@@ -13,7 +13,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut program = whole();
+    let mut program = program();
     let about = |name: &&str| {
         let command = program.find_subcommand(name)?;
         let about = command.get_about().map(ToString::to_string);
@@ -75,7 +75,7 @@ mod tests {
 
     /// The options of a command that a short help shows.
     fn short(name: &str) -> Vec<String> {
-        let program = whole();
+        let program = program();
         let command = program.find_subcommand(name).expect("a command");
         let shown = command.get_arguments().filter(|one| {
             !one.is_positional() && !one.is_hide_set() && !one.is_hide_short_help_set()

@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
         terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}))?;
         return Ok(exit::AS_EXPECTED);
     }
-    let mut program = listed();
+    let mut program = program_with_all();
     program.build();
     let page = match &options.command {
         None => program,
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
 }
 
 /// The program with every command, also those that its help leaves to `help all`.
-fn listed() -> clap::Command {
+fn program_with_all() -> clap::Command {
     let mut program = Cli::command().disable_help_subcommand(true);
     let groups = crate::args::GROUPS.iter();
     for name in groups
@@ -77,7 +77,7 @@ fn write_all(dir: &Path) -> std::io::Result<usize> {
         1 + shown(command).map(pages).sum::<usize>()
     }
     std::fs::create_dir_all(dir)?;
-    let program = listed();
+    let program = program_with_all();
     clap_mangen::generate_to(program.clone(), dir)?;
     Ok(pages(&program))
 }

@@ -12,7 +12,7 @@ use crate::provisioner::{ProvisionerArgs, running_server};
 use crate::terminal::Terminal;
 
 /// How often `up` looks whether somebody else took its servers down.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -49,7 +49,7 @@ fn config_line(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn named(word: &str) -> anyhow::Result<Topology> {
+fn topology_of(word: &str) -> anyhow::Result<Topology> {
     let kinds = || TopologyKind::ALL.into_iter().map(TopologyKind::name);
     if let Ok(kind) = word.parse() {
         return Ok(Topology::of(kind));
@@ -68,7 +68,7 @@ fn named(word: &str) -> anyhow::Result<Topology> {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut topology = named(&options.topology)?;
+    let mut topology = topology_of(&options.topology)?;
     topology.server = options.server.unwrap_or(topology.server);
     let lines: BTreeMap<_, _> = options.config.into_iter().collect();
     topology.config.extend(lines.clone());
@@ -92,7 +92,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let cancel = Cancel::listen()?;
     let bar = terminal.bar(0, &format!("starting {}", topology.kind));
     let deployment = tokio::select! {
-        deployment = provisioner.up(&topology, &up) => deployment.map_err(|error| failed(error, &lines, &topology))?,
+        deployment = provisioner.up(&topology, &up) => deployment.map_err(|error| start_failure(error, &lines, &topology))?,
         () = cancel.wanted() => return Err(exit::interrupted("interrupted while starting; nothing is left running")),
     };
     bar.finish_and_clear();
@@ -107,7 +107,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     });
     terminal.answer_data(&document, || deployment.url())?;
     // Servers whose URL nobody was told are nobody's.
-    if terminal.has_lost() {
+    if terminal.has_write_error() {
         deployment.down().await?;
         return Ok(exit::AS_EXPECTED);
     }
@@ -132,7 +132,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     while !cancel.is_wanted() && deployment.is_listed() {
         tokio::select! {
             () = cancel.wanted() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
     deployment.down().await?;
@@ -140,7 +140,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 }
 
 /// Whose fault it is that servers did not start: that of a flag, of the file, or of what is on this machine.
-fn failed(
+fn start_failure(
     error: ClusterError,
     flags: &BTreeMap<String, String>,
     topology: &Topology,

@@ -9,7 +9,7 @@ use lock_core::diagnostics::Traced;
 /// Longest wait for what MONITOR has still to show at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-struct Run {
+struct ScriptRun {
     node: String,
     words: Vec<String>,
     calls: Vec<String>,
@@ -17,15 +17,15 @@ struct Run {
 
 /// The script calls that were seen, those of other clients among them, in the order of each node.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<Run>>>);
+pub(super) struct ScriptCalls(Arc<Mutex<Vec<ScriptRun>>>);
 
-impl Calls {
-    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+impl ScriptCalls {
+    fn runs(&self) -> MutexGuard<'_, Vec<ScriptRun>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a line of a server's MONITOR. A server does nothing else while a script runs, so a script's calls follow it directly.
-    pub(super) fn line(&self, node: &str, line: &MonitorLine<'_>) {
+    pub(super) fn add_line(&self, node: &str, line: &MonitorLine<'_>) {
         let words = line
             .words
             .iter()
@@ -37,7 +37,7 @@ impl Calls {
                 run.calls.push(words.collect::<Vec<_>>().join(" "));
             }
         } else if line.words[0].eq_ignore_ascii_case(b"EVALSHA") {
-            runs.push(Run {
+            runs.push(ScriptRun {
                 node: node.to_owned(),
                 words: words.skip(3).collect(),
                 calls: Vec::new(),
@@ -47,7 +47,7 @@ impl Calls {
 
     /// The calls of each event that is a script; nothing for those that are none, and for servers that do not show theirs. Waits a
     /// moment for what is still on its way.
-    pub(super) async fn of(
+    pub(super) async fn of_events(
         &self,
         events: &[&Traced],
         refused: &[(String, String)],
@@ -73,7 +73,7 @@ impl Calls {
         let mut find = |event: &Traced| {
             event.script?;
             let words: Vec<_> = event.keys.iter().chain(&event.args).collect();
-            let fits = |(place, run): &(usize, &Run)| {
+            let fits = |(place, run): &(usize, &ScriptRun)| {
                 run.node == event.node
                     && run.words.iter().eq(words.iter().copied())
                     && !taken[*place]

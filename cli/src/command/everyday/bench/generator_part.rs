@@ -9,7 +9,7 @@ use bench::parts::GeneratorShare;
 use chaos::plan_parts::{digest, record_load};
 
 use super::{Options, plan};
-use crate::bench_run::{Ended, GeneratorPart, measure_at};
+use crate::bench_run::{EarlyEnd, GeneratorPart, measure_at};
 use crate::exit;
 use crate::parts::{join, leave};
 use crate::run::Keeper;
@@ -39,7 +39,7 @@ pub(super) async fn run(
     share: GeneratorShare,
     options: &Options,
     keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
+) -> anyhow::Result<Option<EarlyEnd>> {
     let url = options.target.as_deref().unwrap_or_default();
     let mut plan = plan(options, url, "external", keeper);
     (plan.share, plan.generators) = (share, share.of);
@@ -50,7 +50,7 @@ pub(super) async fn run(
     bench::driver::check_plan(&plan).map_err(exit::usage)?;
     let common = plan.in_common();
     let has = |part: GeneratorShare| part.client_names(clients);
-    keeper.is_part(Some(record_load(share, seed, &digest(&common), has)))?;
+    keeper.set_part(Some(record_load(share, seed, &digest(&common), has)))?;
 
     let within = options.parts_within;
     keeper.terminal.note(&format!(

@@ -23,11 +23,13 @@ use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
 
-use self::sweep::Over;
-use crate::args::{ResultArgs, TargetConsent, durability, duration, lasting};
-use crate::bench_run::{Ended, judge, keep_server, measure, measure_at, sync_every_write};
+use self::sweep::SweepAxis;
+use crate::args::{ResultArgs, TargetConsent, durability, duration, lease_duration};
+use crate::bench_run::{
+    EarlyEnd, code_of_rows, measure, measure_at, record_server, sync_every_write,
+};
 use crate::exit;
-use crate::parts::{PARTS, PartArgs};
+use crate::parts::{PARTS_HEADING, PartArgs};
 use crate::provisioner::ProvisionerArgs;
 use crate::run::Keeper;
 use crate::target::Servers;
@@ -69,7 +71,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     part: PartArgs,
     /// With --part: how long parts wait for each other
-    #[arg(hide_short_help = true, help_heading = PARTS, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     pub(super) parts_within: Duration,
     /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds
     #[arg(help_heading = WHERE, long, value_delimiter = ',', default_value = "single", value_name = "T[,T]")]
@@ -138,7 +140,7 @@ pub(crate) struct Options {
     pub(super) precision: Option<f64>,
     /// Raise the load level by level, and show the curve
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
-    pub(super) sweep: Option<Over>,
+    pub(super) sweep: Option<SweepAxis>,
     /// With --sweep shards: the most
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = clap::value_parser!(u32).range(1..=100), default_value_t = 100, requires = "sweep", value_name = "N")]
     pub(super) shards: u32,
@@ -163,8 +165,8 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         terminal.note(&from_watch::fill(&mut options, &run)?);
     }
     check(&options)?;
-    let slice = options.part.slice()?;
-    if slice.is_some() {
+    let share = options.part.share()?;
+    if share.is_some() {
         generator_part::check(&options)?;
     }
     let seed = options.part.seed(&terminal.common)?;
@@ -172,25 +174,25 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let target = options.target.as_ref();
     let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
     if let Some(servers) = &servers {
-        servers.stay_here().await?;
+        servers.refuse_redirects().await?;
     }
     let mut keeper = Keeper::begin(terminal, "bench", "bench", seed)?;
     keeper.shown = options.shown;
     terminal.note(&format!("seed {seed}"));
 
-    let measured = match (options.sweep, slice) {
-        (Some(over), _) => sweep::run(over, &options, &mut keeper).await,
-        (None, Some(slice)) => generator_part::run(slice, &options, &mut keeper).await,
+    let measured = match (options.sweep, share) {
+        (Some(axis), _) => sweep::run(axis, &options, &mut keeper).await,
+        (None, Some(share)) => generator_part::run(share, &options, &mut keeper).await,
         (None, None) => measure_all(&options, &mut keeper).await,
     };
     let failed = measured.is_err() && keeper.is_empty();
     let ended =
         measured.unwrap_or_else(|error| Some((exit::code_of(&error), format!("{error:#}"))));
-    // What ended the run is said before what could not be tidied up after it.
+    // Why the run ended comes before what could not be tidied up after it.
     if let Some((_, why)) = &ended {
         terminal.warn(why);
     }
-    if let (Some(mut servers), None) = (servers, slice) {
+    if let (Some(mut servers), None) = (servers, share) {
         let prefix = keeper.key_prefix();
         match failed {
             // Servers that nobody could connect to have no keys.
@@ -200,7 +202,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let code = ended
         .as_ref()
-        .map_or_else(|| judge(&keeper.run.rows), |(code, _)| *code);
+        .map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
     if failed {
         keeper.discard();
         return Ok(code);
@@ -216,7 +218,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
 }
 
 /// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
-async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
+async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
             && let Ok(mut servers) = Servers::of(url, options.mine.yes_this_is_mine)
@@ -224,16 +226,16 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
         {
             let mut topology = found.topology().clone();
             topology.server = system.to_owned();
-            keep_server(keeper, &topology, found.server_version());
+            record_server(keeper, &topology, found.server_version());
         }
         let plan = plan(options, url, "external", keeper);
         return measure(&plan, keeper).await;
     }
     let kinds = &options.topology;
-    // Without a wish the way is direct: there is no proxy at all.
-    let ways: Vec<Option<Duration>> = match options.rtt.as_slice() {
+    // Without --rtt there is no proxy.
+    let round_trips: Vec<Option<Duration>> = match options.rtt.as_slice() {
         [] => vec![None],
-        wished => wished.iter().copied().map(Some).collect(),
+        wanted => wanted.iter().copied().map(Some).collect(),
     };
     // Locks of several systems are measured in the same rounds; topologies of Redis one after the other, since a lock runs on each.
     let together = !kinds.iter().all(|kind| kind.is_redis());
@@ -242,7 +244,7 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
         false => kinds.chunks(1).collect(),
     };
     for group in groups {
-        for rtt in &ways {
+        for rtt in &round_trips {
             let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
             let mut running = Vec::new();
             for kind in group {
@@ -258,7 +260,7 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
                 let servers = alone.nodes().iter().map(|node| alone.pid(&node.name));
                 plan.client_cores = pin_servers(servers, options.clients);
                 if rtt.is_some() {
-                    plan.direct_round_trip = past_the_proxy(alone).await;
+                    plan.direct_round_trip = direct_round_trip(alone).await;
                 }
             }
             let places = places(options, &running, &mut plan)?;
@@ -303,13 +305,13 @@ fn places(
         let processes: Option<Vec<u32>> = nodes.map(|node| deployment.pid(&node.name)).collect();
         let processes = processes.filter(|_| system.is_some()).unwrap_or_default();
         let wished = match options.subject.is_empty() {
-            true => usual_subjects(&url, &plan.workloads),
+            true => default_subjects(&url, &plan.workloads),
             false => bench::subjects::by_comma(&options.subject),
         };
         for name in wished {
             let subject = bench::subjects::find(&name)?;
             let has = Abilities::assumed(subject.kinds());
-            // Of one deployment a lock that does not fit says so itself.
+            // On a single deployment a lock that does not fit reports that itself.
             let fits = subject.system() == system
                 && (system.is_some() || chaos::audit::place(kind, &name, &has).is_ok());
             if fits || running.len() == 1 {
@@ -358,12 +360,12 @@ pub(super) async fn start_servers(
         .up(&topology, &how)
         .await
         .map_err(exit::missing)?;
-    keep_server(keeper, &topology, deployment.server_version());
+    record_server(keeper, &topology, deployment.server_version());
     Ok(deployment)
 }
 
 /// The round trip to the first server at its own address.
-async fn past_the_proxy(deployment: &Deployment) -> Option<Duration> {
+async fn direct_round_trip(deployment: &Deployment) -> Option<Duration> {
     let node = deployment.nodes().first()?;
     let url = format!("redis://{}", node.address);
     ServerWatch::find(&url).await?.round_trip().await
@@ -405,13 +407,13 @@ fn check(options: &Options) -> anyhow::Result<()> {
             )));
         }
     }
-    if let Some(over) = options.sweep {
-        sweep::check(over, options, &workloads)?;
+    if let Some(axis) = options.sweep {
+        sweep::check(axis, options, &workloads)?;
     }
     if options.subject.is_empty() {
         let mut others = workloads.iter().skip(1);
         let first = &workloads[0];
-        if let Some(other) = others.find(|name| shown_by(name) != shown_by(first)) {
+        if let Some(other) = others.find(|name| locks_for(name) != locks_for(first)) {
             return Err(exit::usage(format!(
                 "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
                  measure one after the other"
@@ -433,7 +435,7 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.workloads = options.workloads();
     plan.subjects = bench::subjects::by_comma(&options.subject);
     if plan.subjects.is_empty() {
-        plan.subjects = usual_subjects(url, &plan.workloads);
+        plan.subjects = default_subjects(url, &plan.workloads);
     }
     plan.tasks = match (options.tasks.as_slice(), options.rate) {
         ([], None) => vec![16],
@@ -465,31 +467,31 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan
 }
 
-/// The locks that show a workload. [`check`] has seen to it that all workloads of a run are shown by the same ones.
-fn usual_subjects(url: &str, workloads: &[String]) -> Vec<String> {
+/// The locks that are measured by default. [`check`] refuses workloads that need different ones.
+fn default_subjects(url: &str, workloads: &[String]) -> Vec<String> {
     let own = bench::subjects::system_of(url).map(bench::subjects::of_system);
-    let usual: &[&str] = if let Some(own) = &own {
+    let names: &[&str] = if let Some(own) = &own {
         own
     } else if url.starts_with("redlock") {
         &["lock-core:redlock"]
     } else {
-        match workloads.first().map_or(&[][..], |name| shown_by(name)) {
+        match workloads.first().map_or(&[][..], |name| locks_for(name)) {
             [] => &["baseline:set-nx-px", "lock-core:reentrant"],
             special => special,
         }
     };
-    usual.iter().map(|name| (*name).to_owned()).collect()
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The locks that a workload needs; empty: any will do.
-fn shown_by(workload: &str) -> &'static [&'static str] {
+fn locks_for(workload: &str) -> &'static [&'static str] {
     bench::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
 }
 
 fn lease(text: &str) -> Result<Leasing, String> {
     match text {
         "renewed" => Ok(Leasing::Renewed),
-        fixed => lasting(fixed).map(Leasing::Fixed),
+        fixed => lease_duration(fixed).map(Leasing::Fixed),
     }
 }
 

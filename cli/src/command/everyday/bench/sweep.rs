@@ -9,13 +9,13 @@ use cluster_config::{Links, Topology, TopologyKind};
 use results::run::BenchRow;
 
 use super::{Options, plan, start_servers};
-use crate::bench_run::{Ended, measure};
+use crate::bench_run::{EarlyEnd, measure};
 use crate::exit;
 use crate::run::Keeper;
 
 /// What is raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Over {
+pub(crate) enum SweepAxis {
     /// Tasks, up to --tasks (256)
     Tasks,
     /// Shards of a cluster, up to --shards: with the connections and the memory of a client, and the time until it has its first lock
@@ -25,12 +25,16 @@ pub(crate) enum Over {
 }
 
 /// Refuses workloads that a level would not raise.
-pub(super) fn check(over: Over, options: &Options, workloads: &[String]) -> anyhow::Result<()> {
+pub(super) fn check(
+    axis: SweepAxis,
+    options: &Options,
+    workloads: &[String],
+) -> anyhow::Result<()> {
     let is_usual = matches!(
         *options.topology,
         [TopologyKind::Single | TopologyKind::Cluster]
     );
-    if over == Over::Shards && (options.target.is_some() || !is_usual) {
+    if axis == SweepAxis::Shards && (options.target.is_some() || !is_usual) {
         return Err(exit::usage(
             "--sweep shards starts a cluster for each level; leave out --target and --topology",
         ));
@@ -41,8 +45,8 @@ pub(super) fn check(over: Over, options: &Options, workloads: &[String]) -> anyh
         ));
     };
     let paced = workload::find(wished).map_err(exit::usage)?.paced;
-    match over {
-        Over::Rate if !paced => Err(exit::usage(format!(
+    match axis {
+        SweepAxis::Rate if !paced => Err(exit::usage(format!(
             "--sweep rate: `{wished}` sets its own pace; choose another workload, or leave it out for `uncontended`"
         ))),
         _ => Ok(()),
@@ -51,20 +55,20 @@ pub(super) fn check(over: Over, options: &Options, workloads: &[String]) -> anyh
 
 /// Measures all levels.
 pub(crate) async fn run(
-    over: Over,
+    axis: SweepAxis,
     options: &Options,
     keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
-    if over == Over::Shards {
+) -> anyhow::Result<Option<EarlyEnd>> {
+    if axis == SweepAxis::Shards {
         return shards(options, keeper).await;
     }
     if let Some(url) = &options.target {
-        return levels_at(over, options, url, "external", keeper).await;
+        return levels_at(axis, options, url, "external", keeper).await;
     }
     for kind in &options.topology {
         let (topology, name) = (Topology::of(*kind), kind.name());
         let deployment = start_servers(options, topology, Links::Direct, name, keeper).await?;
-        let ended = levels_at(over, options, &deployment.url(), name, keeper).await;
+        let ended = levels_at(axis, options, &deployment.url(), name, keeper).await;
         deployment.down().await?;
         if let Some(ended) = ended? {
             return Ok(Some(ended));
@@ -74,16 +78,16 @@ pub(crate) async fn run(
 }
 
 async fn levels_at(
-    over: Over,
+    axis: SweepAxis,
     options: &Options,
     url: &str,
     topology: &str,
     keeper: &mut Keeper,
-) -> anyhow::Result<Option<Ended>> {
+) -> anyhow::Result<Option<EarlyEnd>> {
     let base = plan(options, url, topology, keeper);
     let mut sweeps = Vec::new();
     let mut measured = async |plan: &_| rows(plan, keeper).await;
-    let ended = if over == Over::Rate {
+    let ended = if axis == SweepAxis::Rate {
         let tasks = options.tasks.first().copied().unwrap_or(256);
         let first_per_s = options.rate.unwrap_or(1_000.0);
         over_rates(&base, (first_per_s, tasks), &mut sweeps, measured).await
@@ -104,14 +108,14 @@ async fn levels_at(
 async fn rows(
     plan: &BenchPlan,
     keeper: &mut Keeper,
-) -> (Vec<BenchRow>, Option<anyhow::Result<Ended>>) {
+) -> (Vec<BenchRow>, Option<anyhow::Result<EarlyEnd>>) {
     let begin = keeper.run.rows.len();
     let ended = measure(plan, keeper).await.transpose();
     (keeper.run.rows[begin..].to_vec(), ended)
 }
 
 /// A cluster for each number of shards.
-async fn shards(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<Ended>> {
+async fn shards(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     let mut sweeps = Vec::new();
     let level = async |shards| match at_shards(options, shards, keeper).await {
         Ok(measured) => measured,
@@ -126,7 +130,7 @@ async fn at_shards(
     options: &Options,
     shards: u32,
     keeper: &mut Keeper,
-) -> anyhow::Result<(Vec<BenchRow>, Option<anyhow::Result<Ended>>)> {
+) -> anyhow::Result<(Vec<BenchRow>, Option<anyhow::Result<EarlyEnd>>)> {
     let topology = Topology {
         shards,
         replicas: 0,

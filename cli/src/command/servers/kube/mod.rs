@@ -65,7 +65,7 @@ pub(crate) struct KubeOptions {
     #[arg(long, value_name = "URL", conflicts_with = "servers")]
     target: Option<String>,
     /// A fault that the target's owner allows
-    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = crate::target::allowable)]
+    #[arg(long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = crate::target::fault_to_allow)]
     allow: Vec<String>,
     /// The servers of --target may be loaded; and `kube run` may make and delete objects in the namespace
     #[arg(long)]
