@@ -101,7 +101,7 @@ pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
     if role == GUARD {
         // A test runner takes the marks of the clients, its last word, for one more name of a test.
         let mark = std::env::args().next_back().unwrap_or_default();
-        guard::stand(std::io::stdin(), &mark);
+        guard::run(std::io::stdin(), &mark);
         return Ok(());
     }
     bench::consent::inherit();

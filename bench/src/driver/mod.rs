@@ -432,7 +432,7 @@ async fn measure(
     {
         outcome.warnings.push(imprecise(&groups, wanted));
     }
-    outcome.warnings.extend(exec::left_groups());
+    outcome.warnings.extend(exec::escaped_processes());
     tell(done, "done".into());
     for group in &groups {
         rows::add(&group.plan(plan), &group.arms, group.dropped, &mut outcome);

@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     process::{self, DriverProcess},
     processes::Processes,
-    reader::{self, past},
+    reader::{self, reported_at},
 };
 use crate::{
     abilities::Abilities,
@@ -74,8 +74,8 @@ pub(super) struct Pending {
 
 /// What the client's calls and the reader of its output have in common.
 pub(super) struct DriverConnection {
-    /// The driver by name: its command and its client.
-    pub(super) who: String,
+    /// The driver's command and client, for messages.
+    pub(super) name: String,
     pub(super) log: Option<PathBuf>,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
     pub(super) closing: AtomicBool,
@@ -103,11 +103,11 @@ impl DriverConnection {
 
     /// What the driver did, with its name before and the end of its log behind.
     pub(super) fn report(&self, what: &str) -> String {
-        format!("{} {what}{}", self.who, super::log_tail(self.log.as_ref()))
+        format!("{} {what}{}", self.name, super::log_tail(self.log.as_ref()))
     }
 
-    /// The driver has ended: everything in flight is unknown.
-    pub(super) fn gone(&self, report: &str) {
+    /// Ends everything in flight as unknown: the driver has ended.
+    pub(super) fn fail_pending(&self, report: &str) {
         let before = std::mem::replace(
             &mut *self.pending.lock().expect("no panic while held"),
             Err(report.to_owned()),
@@ -117,21 +117,21 @@ impl DriverConnection {
         }
     }
 
-    pub(super) fn give_back(&self, grant: &str) {
-        let _ = self.ask(Op::Release, Request::about("release", grant));
+    pub(super) fn release_grant(&self, grant: &str) {
+        let _ = self.send_request(Op::Release, Request::about("release", grant));
     }
 
     /// Sends a request. An error says that the driver is gone, so that nothing was sent.
-    fn ask(&self, op: Op, mut request: Request) -> Result<SentRequest, String> {
+    fn send_request(&self, op: Op, mut request: Request) -> Result<SentRequest, String> {
         let (answer, receiver) = oneshot::channel();
         request.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_string(&request).expect("plain fields");
-        // Absent would mean the same, but says less to the reader of a trace.
+        // An absent lease_ms means the same, but an explicit null is plainer in a trace.
         if op == Op::Acquire && request.lease_ms.is_none() {
             line.pop();
             line.push_str(r#","lease_ms":null}"#);
         }
-        // What is quoted of a request is read by others: the target is not for them.
+        // Messages quote the request, and the target may contain a password.
         let asked = match request.target.take() {
             Some(_) => serde_json::to_string(&request).expect("plain fields"),
             None => line.clone(),
@@ -151,7 +151,7 @@ impl DriverConnection {
     }
 
     /// Waits for an answer; time while the process is paused does not count. `None`: without bound.
-    async fn answer(
+    async fn wait_for_answer(
         &self,
         mut asked: SentRequest,
         within: Option<Duration>,
@@ -162,7 +162,7 @@ impl DriverConnection {
             let begun = Instant::now();
             match tokio::time::timeout(STEP.min(left), &mut asked.answer).await {
                 Ok(Ok(answer)) => return answer,
-                Ok(Err(_)) => return Err(format!("{} was given up", self.who)),
+                Ok(Err(_)) => return Err(format!("{} was given up", self.name)),
                 Err(_) if self.paused.load(Ordering::Relaxed) => {}
                 Err(_) if within.is_some() => left = left.saturating_sub(begun.elapsed()),
                 Err(_) => {}
@@ -170,7 +170,7 @@ impl DriverConnection {
             if left.is_zero() {
                 let why = format!(
                     "{} never answered `{}`: nothing within {:?}{}",
-                    self.who,
+                    self.name,
                     asked.line,
                     within.unwrap_or_default(),
                     super::log_tail(self.log.as_ref())
@@ -191,7 +191,7 @@ struct SentRequest {
 
 struct ExecClient {
     shared: Arc<DriverConnection>,
-    ours: bool,
+    is_ours: bool,
     hello: HelloReply,
     processes: Processes,
     stop: Option<oneshot::Sender<()>>,
@@ -202,7 +202,7 @@ struct ExecClient {
 pub(super) async fn start(
     command: &[String],
     to: &ConnectTo,
-    ours: bool,
+    is_ours: bool,
 ) -> Result<Connected, SubjectError> {
     let DriverProcess {
         child,
@@ -216,7 +216,7 @@ pub(super) async fn start(
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
     let shared = Arc::new(DriverConnection {
-        who: format!(
+        name: format!(
             "the driver `{}` (client {}, process {pid})",
             shell_words::join(command),
             to.client
@@ -241,7 +241,7 @@ pub(super) async fn start(
     ));
     let mut client = ExecClient {
         shared,
-        ours,
+        is_ours,
         hello: HelloReply::default(),
         processes,
         stop: Some(stop),
@@ -286,27 +286,26 @@ impl ExecClient {
         let answer = answer.map_err(|(Ok(why) | Err(why))| SubjectError::Usage(why))?;
         if answer.ending != "ok" {
             let why = error_text(&answer.body);
-            let message = format!("{} could not connect: {why}", self.shared.who);
+            let message = format!("{} could not connect: {why}", self.shared.name);
             let is = |what: &str| answer.body.get(what) == Some(&Value::Bool(true));
             return Err(match (is("unreachable"), is("not_applicable")) {
                 (true, _) => SubjectError::unreachable(message),
-                // Its own words: nothing went wrong, and no process is to blame.
                 (false, true) => SubjectError::NotApplicable(why),
                 (false, false) => SubjectError::Refused(message),
             });
         }
         let hello: HelloReply = serde_json::from_value(answer.body)
-            .map_err(|e| usage!("{}: its hello: {e}", self.shared.who))?;
+            .map_err(|e| usage!("{}: its hello: {e}", self.shared.name))?;
         if hello.protocol != Some(protocol::VERSION) {
             bail!(
                 "{} speaks version {} of the protocol, and this build speaks {}",
-                self.shared.who,
+                self.shared.name,
                 hello.protocol.map_or("none".into(), |v| v.to_string()),
                 protocol::VERSION
             );
         }
         if hello.kinds.is_empty() {
-            bail!("{} lists no kinds in its hello", self.shared.who);
+            bail!("{} lists no kinds in its hello", self.shared.name);
         }
         match hello.lacks_topology(&to.target) {
             Some(why) => Err(SubjectError::NotApplicable(why)),
@@ -319,7 +318,7 @@ impl ExecClient {
         features.any(|has| has == feature)
     }
 
-    /// The kind to ask for; nothing said is the driver's first.
+    /// The kind to ask for; by default the driver's first.
     fn kind<'a>(&'a self, asked: &'a str) -> &'a str {
         match asked {
             "" => &self.hello.kinds[0],
@@ -334,12 +333,15 @@ impl ExecClient {
         request: Request,
         within: Option<Duration>,
     ) -> Result<Answer, Result<String, String>> {
-        let receiver = self.shared.ask(op, request).map_err(Ok)?;
-        self.shared.answer(receiver, within).await.map_err(Err)
+        let receiver = self.shared.send_request(op, request).map_err(Ok)?;
+        self.shared
+            .wait_for_answer(receiver, within)
+            .await
+            .map_err(Err)
     }
 
     /// A release, or with a lease an extend; by the caller that acquired, or by another of the client's.
-    async fn change(
+    async fn release_or_extend(
         &self,
         grant: &str,
         lease: Option<Duration>,
@@ -366,7 +368,7 @@ impl ExecClient {
     async fn end(&mut self, grace: Duration) {
         self.shared.closing.store(true, Ordering::Relaxed);
         if !grace.is_zero() {
-            let _ = self.shared.ask(Op::Other, Request::of("bye"));
+            let _ = self.shared.send_request(Op::Other, Request::of("bye"));
             let _ = tokio::time::timeout(grace, &mut self.reader).await;
         }
         // The reader ends the process when it is asked to stop, if that has not happened by itself.
@@ -388,8 +390,8 @@ impl LockClient for ExecClient {
         let names = || names.map(|name| (*name).to_owned()).collect();
         let mut leaseless = self.hello.leaseless.iter().flatten();
         let has_lease = !leaseless.any(|one| one == kind);
-        // Ours have a cheaper way for callers without a name; of others nobody knows what they make of one who has none.
-        let named = request.reenters || !self.ours;
+        // Our own drivers acquire more cheaply without an owner. Other drivers always get one.
+        let named = request.reenters || !self.is_ours;
         let line = Request {
             lock: single.then(|| request.lock.to_owned()),
             locks: (!single).then(|| Locks::Names(names())),
@@ -400,7 +402,7 @@ impl LockClient for ExecClient {
             permits: request.permits,
             ..Request::of("acquire")
         };
-        let asked = match self.shared.ask(Op::Acquire, line) {
+        let asked = match self.shared.send_request(Op::Acquire, line) {
             Ok(asked) => asked,
             Err(not_sent) => return AcquireEnd::Failed(not_sent),
         };
@@ -408,15 +410,15 @@ impl LockClient for ExecClient {
             of: Some(asked.id),
             ..Request::of("cancel")
         };
-        let answer = self.shared.answer(asked, within);
+        let answer = self.shared.wait_for_answer(asked, within);
         tokio::pin!(answer);
         let answer = match request.cancel {
             None => answer.await,
             Some(after) => match tokio::time::timeout(after, &mut answer).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    // Whatever is said to this: what became of the acquire is in its own answer.
-                    let _ = self.shared.ask(Op::Other, cancel);
+                    // The answer to the cancel does not matter: the acquire has its own.
+                    let _ = self.shared.send_request(Op::Other, cancel);
                     answer.await
                 }
             },
@@ -435,8 +437,8 @@ impl LockClient for ExecClient {
                     token: said.token,
                     lease,
                     // Nothing is sent before it is asked for, whatever the driver's rounding says.
-                    sent_at: past(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
-                    returned_at: past(said.returned_mono_ns, None, Some(called), answer.at),
+                    sent_at: reported_at(said.sent_mono_ns, said.age_ms, Some(called), answer.at),
+                    returned_at: reported_at(said.returned_mono_ns, None, Some(called), answer.at),
                     at: said.at,
                 }
             }
@@ -450,19 +452,20 @@ impl LockClient for ExecClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        self.change(grant, None, None).await
+        self.release_or_extend(grant, None, None).await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
-        self.change(grant, Some(lease), None).await
+        self.release_or_extend(grant, Some(lease), None).await
     }
 
     async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
-        self.change(grant, None, Some(owner)).await
+        self.release_or_extend(grant, None, Some(owner)).await
     }
 
     async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
-        self.change(grant, Some(lease), Some(owner)).await
+        self.release_or_extend(grant, Some(lease), Some(owner))
+            .await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
@@ -553,7 +556,7 @@ impl LockClient for ExecClient {
     }
 
     async fn commands(&self) -> Option<u64> {
-        if !self.ours {
+        if !self.is_ours {
             return None;
         }
         let request = Request::of("commands");

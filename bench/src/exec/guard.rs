@@ -14,16 +14,16 @@ use nix::unistd::Pid;
 
 use super::processes::{OWN_MARK, of_groups};
 
-/// What ends drivers when this process is killed; without it that is left to the parent-death signal.
+/// The guard's program and first words. Without it only the parent-death signal ends drivers when this process is killed.
 static PROGRAM: OnceLock<Vec<String>> = OnceLock::new();
 static GUARD: Mutex<Option<Child>> = Mutex::new(None);
 
-/// After so many looks that found nothing in a row the guard goes: what is forked while it looks shows by then.
-const QUIET_LOOKS: u32 = 3;
-const MOST_LOOKS: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(20);
+/// The guard ends after so many empty scans in a row, so that a process forked during a scan is seen by a later one.
+const EMPTY_SCANS: u32 = 3;
+const MAX_SCANS: u32 = 200;
+const SCAN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Names the program that calls [`stand`], with its first words; it is started with the first driver.
+/// Names the program that calls [`run`], with its first words; it is started with the first driver.
 pub fn install(program: Vec<String>) {
     // An error means that it is known already.
     let _ = PROGRAM.set(program);
@@ -33,21 +33,21 @@ fn guard() -> MutexGuard<'static, Option<Child>> {
     GUARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on the group of this process is ended with this process.
-pub(super) fn watch(first: u32) {
+/// Makes the guard end this process group when this process ends.
+pub(super) fn add(first: u32) {
     let mut guard = guard();
     if guard.is_none() {
         *guard = start();
     }
-    tell(&mut guard, &format!("+{first}"));
+    send(&mut guard, &format!("+{first}"));
 }
 
-/// Nothing is left of a group, and its number may be another's.
-pub(super) fn forget(first: u32) {
-    tell(&mut guard(), &format!("-{first}"));
+/// Forgets a process group that is empty: its number may be used again.
+pub(super) fn remove(first: u32) {
+    send(&mut guard(), &format!("-{first}"));
 }
 
-fn tell(guard: &mut Option<Child>, line: &str) {
+fn send(guard: &mut Option<Child>, line: &str) {
     if let Some(pipe) = guard.as_mut().and_then(|guard| guard.stdin.as_mut()) {
         // Fails only if the guard was killed, and then there is no other.
         let _ = writeln!(pipe, "{line}");
@@ -78,7 +78,7 @@ pub fn dismiss() {
 }
 
 /// The guard's whole life: reads until the pipe ends, then ends the groups that are left, and all whose mark begins so.
-pub fn stand(pipe: impl Read, mark: &str) {
+pub fn run(pipe: impl Read, mark: &str) {
     let mut groups: Vec<u32> = Vec::new();
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
         match line.split_at_checked(1) {
@@ -87,17 +87,17 @@ pub fn stand(pipe: impl Read, mark: &str) {
             None => {}
         }
     }
-    let mut quiet = 0;
-    for _ in 0..MOST_LOOKS {
+    let mut empty_scans = 0;
+    for _ in 0..MAX_SCANS {
         let left = of_groups(&groups, &[mark]);
-        quiet = if left.is_empty() { quiet + 1 } else { 0 };
-        if quiet == QUIET_LOOKS || left.is_empty() && groups.is_empty() {
+        empty_scans = if left.is_empty() { empty_scans + 1 } else { 0 };
+        if empty_scans == EMPTY_SCANS || left.is_empty() && groups.is_empty() {
             return;
         }
         for member in left {
             // Fails only if it is gone, or is another user's.
             let _ = kill(Pid::from_raw(member.pid.cast_signed()), Signal::SIGKILL);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SCAN_PAUSE);
     }
 }

@@ -30,7 +30,7 @@ mod reader;
 mod schema;
 
 pub use pipe::{PipeCost, pipe_cost};
-pub use processes::{Member, Processes, left_groups};
+pub use processes::{Member, Processes, escaped_processes};
 pub use program::check as check_program;
 pub(crate) use program::is_command;
 pub use schema::json_schema;
@@ -49,7 +49,7 @@ pub struct ExecSubject {
     pub(crate) kinds: Vec<String>,
     pub(crate) command: Vec<String>,
     /// The program serves one of our own subjects.
-    pub(crate) ours: bool,
+    pub(crate) is_ours: bool,
     /// The system that it is a lock on, where that is known before it runs and is not Redis.
     pub(crate) system: Option<&'static str>,
     pub(crate) missing: Option<String>,
@@ -78,7 +78,7 @@ impl ExecSubject {
             about: subject.about().to_owned(),
             kinds: subject.kinds(),
             command,
-            ours: true,
+            is_ours: true,
             ..ExecSubject::default()
         }
     }
@@ -99,7 +99,7 @@ impl Subject for ExecSubject {
     }
 
     fn program(&self) -> Option<&[String]> {
-        (!self.ours).then_some(&self.command)
+        (!self.is_ours).then_some(&self.command)
     }
 
     fn system(&self) -> Option<&str> {
@@ -113,7 +113,7 @@ impl Subject for ExecSubject {
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         match &self.missing {
             Some(why) => Err(SubjectError::unreachable(why.as_str())),
-            None => client::start(&self.command, to, self.ours).await,
+            None => client::start(&self.command, to, self.is_ours).await,
         }
     }
 }

@@ -34,14 +34,14 @@ pub(super) enum LineError {
 
 /// A line and the moment at which its first byte could be read.
 #[derive(Debug)]
-pub(super) struct Stamped {
+pub(super) struct TimedLine {
     pub(super) at: Instant,
     pub(super) text: String,
 }
 
 /// The lines of a driver, until it ends its output. Dropping it ends the thread, also while a child of the driver's own keeps the pipe open.
 pub(super) struct Output {
-    lines: mpsc::Receiver<Result<Stamped, LineError>>,
+    lines: mpsc::Receiver<Result<TimedLine, LineError>>,
     _stop: io::PipeWriter,
 }
 
@@ -62,7 +62,7 @@ impl Output {
     }
 
     /// The next line without its end, `None` at the end of the output. An unfinished last line is given too.
-    pub(super) async fn next(&mut self) -> Result<Option<Stamped>, LineError> {
+    pub(super) async fn next(&mut self) -> Result<Option<TimedLine>, LineError> {
         self.lines.recv().await.transpose()
     }
 }
@@ -70,7 +70,7 @@ impl Output {
 fn read(
     mut stdout: File,
     stopped: &io::PipeReader,
-    lines: &mpsc::Sender<Result<Stamped, LineError>>,
+    lines: &mpsc::Sender<Result<TimedLine, LineError>>,
 ) -> Result<(), LineError> {
     let mut buffer = vec![0; READ];
     let mut partial = Vec::new();
@@ -104,7 +104,7 @@ fn read(
         if length == 0 {
             if !partial.is_empty() {
                 let text = text(&partial);
-                let _ = lines.blocking_send(Ok(Stamped { at: begun, text }));
+                let _ = lines.blocking_send(Ok(TimedLine { at: begun, text }));
             }
             return Ok(());
         }
@@ -117,7 +117,7 @@ fn read(
                 let text = text(&partial);
                 partial.clear();
                 if lines
-                    .blocking_send(Ok(Stamped { at: begun, text }))
+                    .blocking_send(Ok(TimedLine { at: begun, text }))
                     .is_err()
                 {
                     return Ok(());

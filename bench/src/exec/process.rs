@@ -43,7 +43,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
                 let _ = std::fs::create_dir_all(dir);
             }
             let log = OpenOptions::new().create(true).append(true).open(path);
-            log.and_then(|log| to_log(log, path.parent().unwrap_or(path), done))
+            log.and_then(|log| stderr_to_log(log, path.parent().unwrap_or(path), done))
                 .map_err(|e| usage!("cannot write the log {}: {e}", path.display()))?
         }
     };
@@ -118,7 +118,7 @@ fn spawn(command: Command) -> io::Result<Child> {
 /// The longest piece of a log that is looked through as one.
 const PIECE: u64 = 64 * 1024;
 
-/// What the drivers of a run may still write: all that keep their logs in one directory share it.
+/// How many bytes the drivers of a run may still log. All drivers that log into one directory share it.
 fn log_room(dir: &Path) -> io::Result<Arc<AtomicU64>> {
     static ROOMS: Mutex<BTreeMap<PathBuf, Weak<AtomicU64>>> = Mutex::new(BTreeMap::new());
     let mut rooms = ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,8 +135,8 @@ fn log_room(dir: &Path) -> io::Result<Arc<AtomicU64>> {
     Ok(room)
 }
 
-/// Where a driver's standard error goes: to its log as far as its run has room, past whatever this process knows as a password.
-fn to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Result<Stdio> {
+/// Copies a driver's standard error to its log, as far as its run has room, with known passwords hidden.
+fn stderr_to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Result<Stdio> {
     let (reader, writer) = io::pipe()?;
     let mut lines = BufReader::new(reader);
     let room = log_room(dir)?;
@@ -148,7 +148,7 @@ fn to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Result<St
             .read_until(b'\n', &mut line)
             .is_ok_and(|length| length > 0)
         {
-            // A log that is full or cannot be written is read all the same, so that the driver does not stand still.
+            // Read on when the log is full or cannot be written: a full pipe would block the driver.
             let length = line.len() as u64;
             let before =
                 room.fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(length)));

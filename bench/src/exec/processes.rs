@@ -21,14 +21,14 @@ pub(super) const MARK: &str = "LOCKLAB_DRIVER";
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What the marks of all drivers of this process begin with. A number alone would be another process's some day.
+/// What the marks of all drivers of this process begin with. The time is in it because process ids are used again.
 pub(super) static OWN_MARK: LazyLock<String> = LazyLock::new(|| {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now.unwrap_or_default().as_nanos();
     format!("{}-{now_ns}-", std::process::id())
 });
 
-/// The mark of the next driver. Its end shows, since marks are told by how they begin: the first is not the tenth.
+/// The mark of the next driver. It ends in `;`, since marks are matched by prefix and 1 is a prefix of 10.
 pub(super) fn next_mark() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{}{};", *OWN_MARK, NEXT.fetch_add(1, Ordering::Relaxed))
@@ -46,7 +46,7 @@ pub struct Member {
 }
 
 impl Member {
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         const LONGEST: usize = 80;
         let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let words = String::from_utf8_lossy(&words).replace('\0', " ");
@@ -60,17 +60,17 @@ impl Member {
 pub struct Processes {
     first: u32,
     mark: String,
-    /// What is to be said of those that have left the group.
-    outside: Arc<Mutex<BTreeSet<String>>>,
+    /// Descriptions of processes that have left the group.
+    escaped: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Processes {
     pub(super) fn new(first: u32, mark: String) -> Processes {
-        guard::watch(first);
+        guard::add(first);
         Processes {
             first,
             mark,
-            outside: Arc::default(),
+            escaped: Arc::default(),
         }
     }
 
@@ -79,7 +79,7 @@ impl Processes {
         self.first
     }
 
-    /// Those of several drivers that run now, found in one look.
+    /// The running processes of several drivers, found in one scan.
     pub(crate) fn of_all<'a>(drivers: impl Iterator<Item = &'a Processes>) -> Vec<Member> {
         let (groups, marks): (Vec<u32>, Vec<&str>) = drivers
             .map(|driver| (driver.first, driver.mark.as_str()))
@@ -92,8 +92,8 @@ impl Processes {
         let members = of_groups(&[self.first], &[&self.mark]);
         for member in &members {
             if member.group != self.first {
-                let mut outside = self.outside.lock().expect("no panic while held");
-                outside.insert(member.shown());
+                let mut escaped = self.escaped.lock().expect("no panic while held");
+                escaped.insert(member.describe());
             }
         }
         members
@@ -103,11 +103,11 @@ impl Processes {
     pub fn signal(&self, signal: Signal) -> Result<(), String> {
         let group = killpg(pid(self.first), signal);
         let members = self.members();
-        let outside = members.iter().filter(|member| member.group != self.first);
-        let sent = outside.map(|member| (member.pid, kill(pid(member.pid), signal)));
+        let escaped = members.iter().filter(|member| member.group != self.first);
+        let sent = escaped.map(|member| (member.pid, kill(pid(member.pid), signal)));
         let sent = std::iter::once((self.first, group)).chain(sent);
         let failed = sent.filter_map(|(pid, sent)| {
-            // One that has ended meanwhile needs none; a driver of which nothing is left does.
+            // A process that has ended meanwhile needs no signal. A driver of which nothing is left is an error.
             let error = sent.err()?;
             (error != nix::errno::Errno::ESRCH || members.is_empty())
                 .then(|| format!("{signal} to process {pid}: {error}"))
@@ -130,43 +130,43 @@ impl Processes {
             let _ = self.signal(Signal::SIGKILL);
             tokio::time::sleep(POLL).await;
         };
-        let mut outside = self.outside.lock().expect("no panic while held");
+        let mut escaped = self.escaped.lock().expect("no panic while held");
         for member in left {
-            let said = member.shown();
-            outside.remove(&said);
-            outside.insert(format!("{said}, which could not be ended"));
+            let said = member.describe();
+            escaped.remove(&said);
+            escaped.insert(format!("{said}, which could not be ended"));
         }
-        let mut left = LEFT_GROUPS.lock().expect("no panic while held");
-        left.count += outside.len();
-        let room = LEFT_SHOWN.saturating_sub(left.first.len());
-        left.first.extend(outside.iter().take(room).cloned());
-        guard::forget(self.first);
+        let mut left = ESCAPED.lock().expect("no panic while held");
+        left.count += escaped.len();
+        let room = ESCAPED_NAMED.saturating_sub(left.first.len());
+        left.first.extend(escaped.iter().take(room).cloned());
+        guard::remove(self.first);
     }
 
     /// The processes that have left the group, and those that could not be ended; `None` where there are none.
-    pub fn outside(&self) -> Option<String> {
-        let outside = self.outside.lock().expect("no panic while held");
-        let all: Vec<&str> = outside.iter().map(String::as_str).collect();
+    pub fn escaped(&self) -> Option<String> {
+        let escaped = self.escaped.lock().expect("no panic while held");
+        let all: Vec<&str> = escaped.iter().map(String::as_str).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
 }
 
-const LEFT_SHOWN: usize = 3;
+const ESCAPED_NAMED: usize = 3;
 
-static LEFT_GROUPS: Mutex<LeftGroups> = Mutex::new(LeftGroups {
+static ESCAPED: Mutex<EscapedProcesses> = Mutex::new(EscapedProcesses {
     first: Vec::new(),
     count: 0,
 });
 
 /// The processes of drivers that have ended which had left their driver's group.
-struct LeftGroups {
+struct EscapedProcesses {
     first: Vec<String>,
     count: usize,
 }
 
-/// What is to be said of the processes that had left the groups of drivers that have ended by now; `None` where there were none.
-pub fn left_groups() -> Option<String> {
-    let left = LEFT_GROUPS.lock().expect("no panic while held");
+/// A message about processes that had left the groups of drivers that have ended; `None` if there were none.
+pub fn escaped_processes() -> Option<String> {
+    let left = ESCAPED.lock().expect("no panic while held");
     let others = match left.count - left.first.len() {
         0 => String::new(),
         others => format!(" and {others} more"),
@@ -187,7 +187,7 @@ pub(super) fn of_groups(groups: &[u32], marks: &[&str]) -> Vec<Member> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut others: Vec<Member> = numbers.filter_map(member).collect();
-    // A number may have been given again: whatever is of this process is of no driver.
+    // Process ids are used again: this process is never a driver.
     others.retain(|member| member.pid != std::process::id());
     let is_marked = |member: &Member| {
         fs::read(format!("/proc/{}/environ", member.pid)).is_ok_and(|environ| {
@@ -228,7 +228,7 @@ mod tests {
     fn no_mark_begins_another() {
         let marks: BTreeSet<String> = (0..1000).map(|_| next_mark()).collect();
         let pairs = marks.iter().zip(marks.iter().skip(1));
-        // In order, what begins another stands right before it.
+        // In sorted order a prefix stands right before what it begins.
         for (mark, next) in pairs {
             assert!(!next.starts_with(mark), "{mark} {next}");
         }

@@ -39,7 +39,7 @@ pub fn check(command: &[String]) -> Result<(), SubjectError> {
         Err(_) if word.contains('/') => {
             let dir = path.parent().map(Path::to_owned).unwrap_or_default();
             let name = path.file_name().unwrap_or_default();
-            let near = near(name, std::slice::from_ref(&dir), |name| {
+            let near = nearest_program(name, std::slice::from_ref(&dir), |name| {
                 dir.join(name).display().to_string()
             });
             bail!("there is no program {word}{near}")
@@ -49,7 +49,7 @@ pub fn check(command: &[String]) -> Result<(), SubjectError> {
             "there is no program {word} on PATH; the file in this directory is started as `./{word}`, or by what runs it, such as `python3 {word}`"
         ),
         _ => {
-            let near = near(OsStr::new(word), &places(), str::to_owned);
+            let near = nearest_program(OsStr::new(word), &path_dirs(), str::to_owned);
             bail!("there is no program {word} on PATH{near}")
         }
     }
@@ -59,7 +59,7 @@ fn is_executable(found: &Metadata) -> bool {
     found.is_file() && found.permissions().mode() & 0o111 != 0
 }
 
-fn places() -> Vec<PathBuf> {
+fn path_dirs() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).collect()
 }
@@ -67,10 +67,10 @@ fn places() -> Vec<PathBuf> {
 fn on_path(word: &str) -> bool {
     let found =
         |dir: &PathBuf| fs::metadata(dir.join(word)).is_ok_and(|found| is_executable(&found));
-    places().iter().any(found)
+    path_dirs().iter().any(found)
 }
 
-fn near(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> String) -> String {
+fn nearest_program(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> String) -> String {
     let here = |dir: &PathBuf| match dir.as_os_str().is_empty() {
         true => fs::read_dir("."),
         false => fs::read_dir(dir),

@@ -11,7 +11,7 @@ use tokio::{process::Child, sync::oneshot};
 
 use super::{
     client::{Answer, DriverConnection, Op, Pending},
-    output::{Output, Stamped},
+    output::{Output, TimedLine},
     process::ending,
     processes::Processes,
 };
@@ -39,7 +39,7 @@ pub(super) async fn run(
             biased;
             line = output.next() => match line {
                 Ok(Some(line)) => {
-                    if let Err(what) = take_line(&shared, &line) {
+                    if let Err(what) = handle_line(&shared, &line) {
                         break Some(what);
                     }
                 }
@@ -75,14 +75,14 @@ pub(super) async fn run(
     processes.end().await;
     let _ = tokio::time::timeout(DRAIN, logged).await;
     let report = shared.report(&how);
-    shared.gone(&report);
+    shared.fail_pending(&report);
     if !shared.closing.load(Ordering::Relaxed) {
         let _ = shared.events.send(ClientEvent::Exited { how: report });
     }
 }
 
 /// One line of output; an error says what is wrong with it.
-fn take_line(shared: &Arc<DriverConnection>, line: &Stamped) -> Result<(), String> {
+fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), String> {
     let (at, line) = (line.at, line.text.as_str());
     let wrong = |what: &str| format!("{what}: `{}`", line.chars().take(200).collect::<String>());
     let (id, ending) = match Line::parse(line).map_err(wrong)? {
@@ -92,7 +92,7 @@ fn take_line(shared: &Arc<DriverConnection>, line: &Stamped) -> Result<(), Strin
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
-                let _ = shared.events.send(happened(event, at));
+                let _ = shared.events.send(client_event(event, at));
             }
             return Ok(());
         }
@@ -128,19 +128,19 @@ fn take_line(shared: &Arc<DriverConnection>, line: &Stamped) -> Result<(), Strin
     }
     let whole = Answer { at, ending, body };
     if let Err(Ok(late)) = answer.send(Ok(whole)) {
-        // Nobody waits any more. A lock granted so late belongs to no one: it goes back.
+        // The caller has gone. A lock that is granted so late is released.
         if op == Op::Acquire
             && late.ending == "ok"
             && let Some(grant) = late.body.get("grant").and_then(Value::as_str)
         {
-            shared.give_back(grant);
+            shared.release_grant(grant);
         }
     }
     Ok(())
 }
 
-fn happened(event: Event, at: Instant) -> ClientEvent {
-    let when = |when: EventTime| past(when.at_mono_ns, when.age_ms, None, at);
+fn client_event(event: Event, at: Instant) -> ClientEvent {
+    let when = |when: EventTime| reported_at(when.at_mono_ns, when.age_ms, None, at);
     match event {
         Event::Lost {
             grant,
@@ -163,9 +163,9 @@ fn happened(event: Event, at: Instant) -> ClientEvent {
     }
 }
 
-/// When something was that a driver reports in a line that could be read `at`: by its stamp, else by its age. `after`, where it is
-/// known that nothing can have been earlier, bounds both; a stamp outside the bounds is of another clock and is not believed.
-pub(super) fn past(
+/// When the event happened that a driver reports in a line read `at`: by its stamp, else by its age. It cannot have been before `after`.
+/// A stamp outside of these bounds is of another clock and is ignored.
+pub(super) fn reported_at(
     stamp: Option<u64>,
     age_ms: Option<Number>,
     after: Option<Instant>,
@@ -173,8 +173,8 @@ pub(super) fn past(
 ) -> Option<Instant> {
     let stamped = stamp
         .and_then(monotonic::instant)
-        // Stamps err to the early side, and a call may be that close to its request.
-        .filter(|then| *then <= at && after.is_none_or(|after| *then + CLOSE >= after));
+        // The conversion of a stamp errs to the early side.
+        .filter(|then| *then <= at && after.is_none_or(|after| *then + STAMP_ERROR >= after));
     stamped
         .or_else(|| {
             let age = Duration::try_from_secs_f64(age_ms?.as_f64()? / 1000.0).ok()?;
@@ -183,5 +183,5 @@ pub(super) fn past(
         .map(|then| after.map_or(then, |after| then.max(after)))
 }
 
-/// What the conversion of a stamp may lose.
-const CLOSE: Duration = Duration::from_millis(1);
+/// The error of a stamp's conversion.
+const STAMP_ERROR: Duration = Duration::from_millis(1);

@@ -159,7 +159,7 @@ impl RunningClient {
         if let Some(client) = Arc::into_inner(self.client) {
             client.close().await;
         }
-        let outside = processes.and_then(|processes| processes.outside());
+        let outside = processes.and_then(|processes| processes.escaped());
         finished.outside = outside.map(|which| {
             format!("processes of {name} that left the driver's process group: {which}")
         });

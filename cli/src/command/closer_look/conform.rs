@@ -146,7 +146,7 @@ async fn try_on(
     let mut found = conform(&trial, |step| bar.set_message(step.name)).await;
     bar.finish_and_clear();
     found.steps = found.steps.iter().map(quoted).collect();
-    if let Some(left) = bench::exec::left_groups() {
+    if let Some(left) = bench::exec::escaped_processes() {
         terminal.warn(&left);
     }
     found.library = secrets::hide(&found.library).into_owned();

@@ -23,6 +23,6 @@ pub(crate) fn run(options: &Options) -> u8 {
     // Under another name: somebody who kills all processes called `locklab` spares this one, which then ends the rest.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"driver-guard");
-    guard::stand(std::io::stdin(), &options.mark);
+    guard::run(std::io::stdin(), &options.mark);
     exit::AS_EXPECTED
 }

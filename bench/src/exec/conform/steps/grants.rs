@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    A, B, Found, LONG_MS, MaybeFound, Reply, SHORT_MS, SLACK, Trial, expect, granted, not_asked,
-    shown,
+    A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, expect, granted,
+    shown, skip,
 };
 use crate::{
     exec::pipe::{PipeCost, QUESTIONS},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Trial<'_> {
-    pub(super) async fn acquire(&mut self) -> Found {
+    pub(super) async fn acquire(&mut self) -> StepResult {
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?;
         let grant = granted(&reply, "a free lock")?;
@@ -40,7 +40,7 @@ impl Trial<'_> {
         }
         for field in ["sent_mono_ns", "returned_mono_ns"] {
             if let Some(stamp) = said(field) {
-                stamped(&reply, field, stamp)?;
+                check_stamp(&reply, field, stamp)?;
             }
         }
         self.release_of(A, &grant).await?;
@@ -48,9 +48,9 @@ impl Trial<'_> {
     }
 
     /// Grants of one lock, to two clients in turn, that have a token each.
-    pub(super) async fn tokens(&mut self) -> MaybeFound {
+    pub(super) async fn tokens(&mut self) -> SkippableResult {
         if self.kind != "fenced" {
-            return not_asked(&format!("the kind {} need not give tokens", self.kind));
+            return skip(&format!("the kind {} need not give tokens", self.kind));
         }
         let lock = self.fresh_lock().await?;
         let mut tokens = Vec::new();
@@ -70,7 +70,7 @@ impl Trial<'_> {
         }
     }
 
-    pub(super) async fn held(&mut self) -> Found {
+    pub(super) async fn held(&mut self) -> StepResult {
         let (_, grant) = self.granted(LONG_MS).await?;
         let request = json!({"op": "held", "grant": grant});
         let reply = self.ask(A, request.clone()).await?;
@@ -101,42 +101,42 @@ impl Trial<'_> {
         ))
     }
 
-    pub(super) async fn busy(&mut self) -> Found {
+    pub(super) async fn busy(&mut self) -> StepResult {
         let (lock, grant) = self.granted(LONG_MS).await?;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
-        self.busy_or(&reply, "a lock that another client has was answered")?;
+        self.expect_busy(&reply, "a lock that another client has was answered")?;
         self.release_of(A, &grant).await?;
         Ok(String::new())
     }
 
-    pub(super) async fn wait(&mut self) -> Found {
+    pub(super) async fn wait(&mut self) -> StepResult {
         const WAIT_MS: u64 = 500;
         let (lock, grant) = self.granted(LONG_MS).await?;
         let reply = self.ask_for(B, &lock, "t0", WAIT_MS, Some(LONG_MS)).await?;
-        self.busy_or(&reply, "a lock that another client has was answered")?;
+        self.expect_busy(&reply, "a lock that another client has was answered")?;
         if reply.took + SLACK < Duration::from_millis(WAIT_MS) {
             return Err(format!("it gave up after {:?} of {WAIT_MS} ms", reply.took));
         }
         if reply.took > Duration::from_millis(WAIT_MS) + Duration::from_secs(2) {
             return Err(format!("it took {:?} instead of {WAIT_MS} ms", reply.took));
         }
-        let request = self.asking(&lock, "t0", 8_000, Some(LONG_MS));
-        let waiting = self.raw(B).send(request).await;
-        // Not a guess that must come true: a waiter that is late only makes the step easier.
+        let request = self.acquire_request(&lock, "t0", 8_000, Some(LONG_MS));
+        let waiting = self.driver(B).send(request).await;
+        // If the waiter takes longer to begin, the step only gets easier.
         self.listen(B, Duration::from_millis(200)).await;
-        if self.raw(B).has(waiting) {
+        if self.driver(B).has(waiting) {
             return Err("a waiter was answered while the lock was held".to_owned());
         }
         self.release_of(A, &grant).await?;
         let within = self.patience() + Duration::from_secs(8);
-        let reply = self.raw(B).reply(waiting, within).await?;
+        let reply = self.driver(B).reply(waiting, within).await?;
         let next = granted(&reply, "a waiter for a lock that was released")?;
         self.release_of(B, &next).await?;
         Ok(String::new())
     }
 
-    pub(super) async fn extend(&mut self) -> MaybeFound {
-        self.can_extend()?;
+    pub(super) async fn extend(&mut self) -> SkippableResult {
+        self.require_extend()?;
         let (lock, grant) = self.granted(SHORT_MS).await?;
         let reply = self.extend_of(A, &grant).await?;
         expect(&reply, &["ok"], "an extend of a lock that is held was")?;
@@ -144,19 +144,19 @@ impl Trial<'_> {
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
         let free =
             format!("extended by {LONG_MS} ms, the lock was free after its first {SHORT_MS} ms");
-        self.taken_or(&reply, &free)?;
+        self.expect_taken(&reply, &free)?;
         self.release_of(A, &grant).await?;
         Ok(String::new())
     }
 
-    pub(super) async fn release(&mut self) -> Found {
+    pub(super) async fn release(&mut self) -> StepResult {
         let (lock, grant) = self.granted(LONG_MS).await?;
         let reply = self.release_of(A, &grant).await?;
         expect(&reply, &["ok"], "the release of a lock that is held was")?;
         let reply = self.ask_for(B, &lock, "t0", 2_000, Some(LONG_MS)).await?;
         let next = granted(&reply, "after its release the lock")?;
         let reply = self.release_of(A, &grant).await?;
-        let good: &[&str] = match self.lists("release_blind") {
+        let good: &[&str] = match self.has_feature("release_blind") {
             true => &["not_held", "failed", "ok"],
             false => &["not_held", "failed"],
         };
@@ -166,8 +166,8 @@ impl Trial<'_> {
     }
 }
 
-/// That a stamp of the machine's own clock lies between the request and its answer.
-fn stamped(reply: &Reply, field: &str, stamp: &Value) -> Result<(), String> {
+/// Expects that a stamp of the machine's clock lies between the request and its answer.
+fn check_stamp(reply: &Reply, field: &str, stamp: &Value) -> Result<(), String> {
     let ns = stamp.as_u64();
     let ns = ns.ok_or_else(|| format!("{field} is {stamp}, no whole number"))?;
     let (first, last) = (reply.at.checked_sub(reply.took + SLACK), reply.at + SLACK);

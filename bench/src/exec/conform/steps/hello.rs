@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{NotTried, scripted_driver::ScriptedDriver},
-    A, Found, MaybeFound, SHORT_MS, Trial, expect, not_asked, shown,
+    A, SHORT_MS, SkippableResult, StepResult, Trial, expect, shown, skip,
 };
 use crate::{
     protocol::{self, HelloReply, error_text},
@@ -19,36 +19,39 @@ const SILENT: &str = "read standard input line by line, answer each line at once
 const REFUSED: &str = "answer `failed` to hello only where the servers of its `target` cannot be used; connect to those, and to no others";
 
 impl Trial<'_> {
-    pub(super) async fn hello(&mut self) -> MaybeFound {
-        let (mut raw, reply) = self.greeted("c1", protocol::VERSION).await?;
+    pub(super) async fn hello(&mut self) -> SkippableResult {
+        let (mut driver, reply) = self.start_and_greet("c1", protocol::VERSION).await?;
         if let Ok(reply) = &reply
             && reply.ending == "failed"
             && reply.body.get("not_applicable") == Some(&Value::Bool(true))
         {
-            raw.kill().await;
-            return self.elsewhere(error_text(&reply.body), Vec::new());
+            driver.kill().await;
+            return self.not_applicable(error_text(&reply.body), Vec::new());
         }
         self.result.is_refused = matches!(&reply, Ok(reply) if reply.ending == "failed");
         self.remedy = match &reply {
-            _ if !raw.violations.is_empty() => Some(PRINTED),
+            _ if !driver.violations.is_empty() => Some(PRINTED),
             Ok(reply) if reply.ending == "ok" => None,
             Ok(_) => Some(REFUSED),
-            Err(_) if raw.has_ended() => Some(ENDED),
+            Err(_) if driver.has_ended() => Some(ENDED),
             Err(_) => Some(SILENT),
         };
-        let (mut raw, body) = self.welcome(raw, reply).await?;
-        raw.listen(Duration::from_millis(200), |raw| !raw.violations.is_empty())
+        let (mut driver, body) = self.ok_of_hello(driver, reply).await?;
+        driver
+            .listen(Duration::from_millis(200), |driver| {
+                !driver.violations.is_empty()
+            })
             .await;
-        let wrong = raw.violations.first().cloned();
-        // It ends with the trial, also where its hello is wrong.
-        self.drivers[A] = Some(raw);
+        let wrong = driver.violations.first().cloned();
+        // Kept, so that the trial ends it, also if its hello is wrong.
+        self.drivers[A] = Some(driver);
         match wrong {
             Some(wrong) => Err(wrong.into()),
-            None => self.introduced(body),
+            None => self.check_hello(body),
         }
     }
 
-    fn introduced(&mut self, body: Value) -> MaybeFound {
+    fn check_hello(&mut self, body: Value) -> SkippableResult {
         let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["name", "version", "language"] {
             if text(field).is_empty() {
@@ -101,7 +104,7 @@ impl Trial<'_> {
             serde_json::from_value(body.clone()).map_err(|e| format!("{e}: {body}"))?;
         let on = protocol::shape(&self.options.target);
         if let Some(why) = hello.lacks_topology(&self.options.target) {
-            return self.elsewhere(why, listed.unwrap_or_default());
+            return self.not_applicable(why, listed.unwrap_or_default());
         }
         let kinds = self.kinds.join(", ");
         if self.kind.is_empty() {
@@ -109,7 +112,7 @@ impl Trial<'_> {
         } else if !self.kinds.contains(&self.kind) {
             let why = format!("its hello lists no kind `{}`, but {kinds}", self.kind);
             self.result.not_tried = Some(NotTried::Kind(why.clone()));
-            return not_asked(&why);
+            return skip(&why);
         }
         self.is_leaseless = hello.leaseless.unwrap_or_default().contains(&self.kind);
         let on = on.map_or(String::new(), |shape| format!(" on {shape}"));
@@ -126,18 +129,17 @@ impl Trial<'_> {
         Ok(found)
     }
 
-    /// It is not tried on servers where it says that it does not work.
-    fn elsewhere(&mut self, why: String, listed: Vec<String>) -> MaybeFound {
-        let asked = not_asked(&why);
+    fn not_applicable(&mut self, why: String, listed: Vec<String>) -> SkippableResult {
+        let asked = skip(&why);
         self.result.not_tried = Some(NotTried::Topology { why, listed });
         asked
     }
 
-    pub(super) async fn version(&mut self) -> Found {
+    pub(super) async fn version(&mut self) -> StepResult {
         const FUTURE: u64 = 999;
-        let (mut raw, reply) = self.greeted("c1", FUTURE).await?;
-        raw.kill().await;
-        self.violations.append(&mut raw.violations);
+        let (mut driver, reply) = self.start_and_greet("c1", FUTURE).await?;
+        driver.kill().await;
+        self.violations.append(&mut driver.violations);
         let reply = reply?;
         match (
             reply.ending.as_str(),
@@ -149,18 +151,21 @@ impl Trial<'_> {
         }
     }
 
-    pub(super) async fn malformed(&mut self) -> Found {
-        let mut raw = self.fresh("c3").await?;
-        raw.line("{\"id\": 17, \"op\": ").await;
+    pub(super) async fn malformed(&mut self) -> StepResult {
+        let mut driver = self.start_driver("c3").await?;
+        driver.line("{\"id\": 17, \"op\": ").await;
         // It may take a moment to end.
-        raw.listen(Duration::from_millis(500), |_| false).await;
+        driver.listen(Duration::from_millis(500), |_| false).await;
         let lock = self.lock();
-        let (request, within) = (self.asking(&lock, "t0", 0, Some(SHORT_MS)), self.patience());
-        let id = raw.send(request).await;
-        let reply = raw.reply(id, within).await;
-        let wrong = std::mem::take(&mut raw.violations);
-        let ended = raw.wait(Duration::from_millis(10)).await;
-        raw.kill().await;
+        let (request, within) = (
+            self.acquire_request(&lock, "t0", 0, Some(SHORT_MS)),
+            self.patience(),
+        );
+        let id = driver.send(request).await;
+        let reply = driver.reply(id, within).await;
+        let wrong = std::mem::take(&mut driver.violations);
+        let ended = driver.wait(Duration::from_millis(10)).await;
+        driver.kill().await;
         match (wrong.first(), reply, ended) {
             (Some(wrong), _, _) => Err(wrong.clone()),
             (None, Ok(_), _) => Ok("went on".to_owned()),
@@ -172,27 +177,27 @@ impl Trial<'_> {
         }
     }
 
-    pub(super) async fn bye(&mut self) -> Found {
-        let mut raw = self.fresh("c3").await?;
+    pub(super) async fn bye(&mut self) -> StepResult {
+        let mut driver = self.start_driver("c3").await?;
         let within = self.patience();
-        let reply = raw.ask(json!({"op": "bye"}), within).await?;
+        let reply = driver.ask(json!({"op": "bye"}), within).await?;
         expect(&reply, &["ok"], "it was")?;
-        self.exits(raw).await
+        self.expect_exit(driver).await
     }
 
-    pub(super) async fn end_of_input(&mut self) -> Found {
-        let mut raw = self.fresh("c3").await?;
-        raw.end_input();
-        self.exits(raw).await
+    pub(super) async fn end_of_input(&mut self) -> StepResult {
+        let mut driver = self.start_driver("c3").await?;
+        driver.end_input();
+        self.expect_exit(driver).await
     }
 
-    /// The driver has every reason to end now.
-    async fn exits(&mut self, mut raw: ScriptedDriver) -> Found {
+    /// Expects that the driver ends by itself with code 0.
+    async fn expect_exit(&mut self, mut driver: ScriptedDriver) -> StepResult {
         let within = self.patience();
-        raw.listen(within, |_| false).await;
-        let code = raw.wait(within).await;
-        raw.kill().await;
-        self.violations.append(&mut raw.violations);
+        driver.listen(within, |_| false).await;
+        let code = driver.wait(within).await;
+        driver.kill().await;
+        self.violations.append(&mut driver.violations);
         match code? {
             Some(0) => Ok(String::new()),
             Some(code) => Err(format!("it exited with code {code}")),

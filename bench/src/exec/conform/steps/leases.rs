@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{
-    super::scripted_driver::ScriptedDriver, A, B, Found, LONG_MS, MaybeFound, NOTICE_MAX_MS,
-    SHORT_MS, SLACK, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, not_asked,
-    shown,
+    super::scripted_driver::ScriptedDriver, A, B, LONG_MS, NOTICE_MAX_MS, SHORT_MS, SLACK,
+    SkippableResult, StepResult, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted,
+    shown, skip,
 };
 use crate::protocol::{self, error_text};
 
@@ -22,8 +22,8 @@ struct LapsedLease {
 }
 
 impl Trial<'_> {
-    async fn lapsed(&mut self) -> Result<LapsedLease, String> {
-        self.both().await?;
+    async fn let_lapse(&mut self) -> Result<LapsedLease, String> {
+        self.start_both().await?;
         let asked = Instant::now();
         let (lock, first) = self.granted(SHORT_MS).await?;
         let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
@@ -37,8 +37,8 @@ impl Trial<'_> {
         })
     }
 
-    pub(super) async fn expiry(&mut self) -> Found {
-        let LapsedLease { next, after, .. } = self.lapsed().await?;
+    pub(super) async fn expiry(&mut self) -> StepResult {
+        let LapsedLease { next, after, .. } = self.let_lapse().await?;
         self.release_of(B, &next).await?;
         if after + SLACK < Duration::from_millis(SHORT_MS) {
             return Err(format!(
@@ -48,56 +48,56 @@ impl Trial<'_> {
         Ok(format!("free after {} ms of {SHORT_MS}", after.as_millis()))
     }
 
-    pub(super) async fn late_extend(&mut self) -> MaybeFound {
-        self.can_extend()?;
-        let LapsedLease { first, next, .. } = self.lapsed().await?;
+    pub(super) async fn late_extend(&mut self) -> SkippableResult {
+        self.require_extend()?;
+        let LapsedLease { first, next, .. } = self.let_lapse().await?;
         let reply = self.extend_of(A, &first).await?;
         self.release_of(B, &next).await?;
         let late = "an extend of a lapsed lease, with another holder, was";
         Ok(expect(&reply, &["not_held", "failed"], late)?)
     }
 
-    pub(super) async fn late_release(&mut self) -> Found {
-        let lapsed = self.lapsed().await?;
+    pub(super) async fn late_release(&mut self) -> StepResult {
+        let lapsed = self.let_lapse().await?;
         let late = self.release_of(A, &lapsed.first).await?.ending;
         let again = self.ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS));
         let reply = again.await?;
         let freed = format!("a late release (answered `{late}`) freed the lock of the next client");
-        self.taken_or(&reply, &freed)?;
+        self.expect_taken(&reply, &freed)?;
         self.release_of(B, &lapsed.next).await?;
-        if late == "ok" && !self.lists("release_blind") {
+        if late == "ok" && !self.has_feature("release_blind") {
             let wrong = "a release of a lapsed lease, with another holder, was answered `ok`";
             return Err(wrong.to_owned());
         }
         Ok(String::new())
     }
 
-    /// `lost` comes for no lock that is held, and where the driver says that it comes, it does.
-    pub(super) async fn notice(&mut self) -> MaybeFound {
-        /// A driver that says it by mistake does so with its grant.
+    /// `lost` must not come while a lock is held. It must come for a lapsed lease if the driver lists the feature.
+    pub(super) async fn notice(&mut self) -> SkippableResult {
+        /// A wrong `lost` comes right after the grant.
         const AT_ONCE: Duration = Duration::from_millis(300);
         let (_, grant) = self.granted(LONG_MS).await?;
         let said_it = said_lost(&grant);
-        self.raw(A).listen(AT_ONCE, &said_it).await;
-        if said_it(self.raw(A)) {
+        self.driver(A).listen(AT_ONCE, &said_it).await;
+        if said_it(self.driver(A)) {
             return Err(format!(
                 "`lost` came within {AT_ONCE:?} of a grant with a lease of {LONG_MS} ms that nothing had happened to"
             )
             .into());
         }
         self.release_of(A, &grant).await?;
-        if !self.lists("lost") {
+        if !self.has_feature("lost") {
             return Ok(
                 "no `lost` came too early; its hello does not list the feature `lost`".to_owned(),
             );
         }
         // A lease that does not end is another step's finding.
-        let Ok(LapsedLease { first, next, .. }) = self.lapsed().await else {
-            return not_asked("no lease ended: see expiry");
+        let Ok(LapsedLease { first, next, .. }) = self.let_lapse().await else {
+            return skip("no lease ended: see expiry");
         };
         let (within, said_it) = (self.patience(), said_lost(&first));
-        self.raw(A).listen(within, &said_it).await;
-        let said = said_it(self.raw(A));
+        self.driver(A).listen(within, &said_it).await;
+        let said = said_it(self.driver(A));
         self.release_of(B, &next).await?;
         match said {
             true => Ok(String::new()),
@@ -108,19 +108,19 @@ impl Trial<'_> {
         }
     }
 
-    pub(super) async fn renewal(&mut self) -> MaybeFound {
+    pub(super) async fn renewal(&mut self) -> SkippableResult {
         let Some(ms) = self.watchdog_ms else {
-            return not_asked("hello has no watchdog_ms: nothing is renewed");
+            return skip("hello has no watchdog_ms: nothing is renewed");
         };
         if ms > WATCHDOG_MAX_MS {
-            return not_asked(&format!(
+            return skip(&format!(
                 "the lease that it renews is {ms} ms, whatever is wished by options.watchdog_ms, and {WATCHDOG_MAX_MS} ms at most are waited for"
             ));
         }
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
         if reply.ending == "failed" {
-            return not_asked(&format!("no renewed lease: {}", error_text(&reply.body)));
+            return skip(&format!("no renewed lease: {}", error_text(&reply.body)));
         }
         let grant = granted(&reply, "a renewed lease")?;
         let long = Duration::from_millis(ms + ms / 2);
@@ -128,7 +128,7 @@ impl Trial<'_> {
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
         let free =
             format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
-        self.taken_or(&reply, &free)?;
+        self.expect_taken(&reply, &free)?;
         self.release_of(A, &grant).await?;
         let heeds = match ms > WATCHDOG_MS {
             true => format!("; the wish for {WATCHDOG_MS} ms by options.watchdog_ms is not heeded"),
@@ -137,33 +137,33 @@ impl Trial<'_> {
         Ok(format!("held after {} ms of {ms}{heeds}", long.as_millis()))
     }
 
-    pub(super) async fn loss(&mut self) -> MaybeFound {
+    pub(super) async fn loss(&mut self) -> SkippableResult {
         if !self.options.may_flush {
-            return not_asked("the target is not ours: nothing is deleted there");
+            return skip("the target is not ours: nothing is deleted there");
         }
         if protocol::shape(&self.options.target) != Some("single") {
-            return not_asked("keys are deleted at a single server of Redis only");
+            return skip("keys are deleted at a single server of Redis only");
         }
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
         match grant_of(&reply) {
-            Some(grant) => Ok(self.lost(&grant).await?),
+            Some(grant) => Ok(self.loss_is_noticed(&grant).await?),
             None if reply.ending == "failed" => {
-                not_asked(&format!("no renewed lease: {}", error_text(&reply.body)))
+                skip(&format!("no renewed lease: {}", error_text(&reply.body)))
             }
             None => Err(format!("a renewed lease was answered {}", shown(&reply)).into()),
         }
     }
 
-    async fn lost(&mut self, grant: &str) -> Found {
+    async fn loss_is_noticed(&mut self, grant: &str) -> StepResult {
         let renews_ms = self.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
         flush(&self.options.target).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {
             let length = Duration::from_millis(ms) + Duration::from_secs(2);
-            self.raw(A).listen(length, &said_lost).await;
+            self.driver(A).listen(length, &said_lost).await;
         }
-        if said_lost(self.raw(A)) {
+        if said_lost(self.driver(A)) {
             return Ok("said lost".to_owned());
         }
         let reply = self.extend_of(A, grant).await?;
@@ -172,9 +172,9 @@ impl Trial<'_> {
         Ok("said so when it was asked".to_owned())
     }
 
-    pub(super) async fn kill(&mut self) -> Found {
+    pub(super) async fn kill(&mut self) -> StepResult {
         let (lock, _) = self.granted(SHORT_MS).await?;
-        self.raw(A).kill().await;
+        self.driver(A).kill().await;
         let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
         let took_ms = reply.took.as_millis();
         let who = format!("{took_ms} ms after its death another client");
@@ -185,8 +185,8 @@ impl Trial<'_> {
 }
 
 fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
-    move |raw| {
-        raw.events.iter().any(|event| {
+    move |driver| {
+        driver.events.iter().any(|event| {
             let text = |field: &str| event.get(field).and_then(Value::as_str);
             text("event") == Some("lost") && text("grant") == Some(grant)
         })

@@ -41,7 +41,7 @@ const NOTICE_MAX_MS: u64 = 6_000;
 const SLACK: Duration = Duration::from_millis(150);
 
 /// The steps in which another client is to be kept from a lock.
-const OF_ONE_HOLDER: [&str; 10] = [
+const EXCLUSION_STEPS: [&str; 10] = [
     "busy",
     "wait",
     "extend",
@@ -55,7 +55,7 @@ const OF_ONE_HOLDER: [&str; 10] = [
 ];
 
 /// The steps that are about a lease.
-const OF_LEASES: [&str; 8] = [
+const LEASE_STEPS: [&str; 8] = [
     "extend",
     "expiry",
     "late extend",
@@ -66,26 +66,26 @@ const OF_LEASES: [&str; 8] = [
     "kill",
 ];
 
-/// What a step found: kept, with a remark; or what is wrong.
-type Found = Result<String, String>;
+/// What a step found: `Ok` with a remark, or what broke the protocol.
+type StepResult = Result<String, String>;
 
-type MaybeFound = Result<String, StepFailure>;
+type SkippableResult = Result<String, StepFailure>;
 
 enum StepFailure {
-    NotAsked(String),
-    Wrong(String),
+    Skipped(String),
+    Violated(String),
 }
 
 impl From<String> for StepFailure {
     fn from(wrong: String) -> Self {
-        StepFailure::Wrong(wrong)
+        StepFailure::Violated(wrong)
     }
 }
 
 /// One of the two drivers.
-type Which = usize;
-const A: Which = 0;
-const B: Which = 1;
+type DriverIndex = usize;
+const A: DriverIndex = 0;
+const B: DriverIndex = 1;
 
 pub(super) struct Trial<'a> {
     options: &'a ConformOptions,
@@ -133,10 +133,10 @@ impl<'a> Trial<'a> {
         macro_rules! steps {
             ($($try:ident),*) => {
                 $(let rule = rules.next().expect("a rule for each step");
-                let found = match self.shares(rule.0) {
-                    true => not_asked("several clients may have a lock of the kind read at once"),
-                    false if self.is_leaseless && OF_LEASES.contains(&rule.0) => {
-                        not_asked(&format!("hello says that the kind {} has no lease", self.kind))
+                let found = match self.lacks_exclusion_for(rule.0) {
+                    true => skip("several clients may have a lock of the kind read at once"),
+                    false if self.is_leaseless && LEASE_STEPS.contains(&rule.0) => {
+                        skip(&format!("hello says that the kind {} has no lease", self.kind))
                     }
                     false => self.$try().await.map_err(Into::into),
                 };
@@ -196,13 +196,13 @@ impl<'a> Trial<'a> {
     fn note(
         &mut self,
         (name, rule, remedy, paragraph): Rule,
-        found: MaybeFound,
+        found: SkippableResult,
         report: &mut dyn FnMut(&Step),
     ) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
-            Err(StepFailure::NotAsked(why)) => (Outcome::Skipped, why, ""),
-            Err(StepFailure::Wrong(wrong)) => {
+            Err(StepFailure::Skipped(why)) => (Outcome::Skipped, why, ""),
+            Err(StepFailure::Violated(wrong)) => {
                 (Outcome::Broken, wrong, self.remedy.take().unwrap_or(remedy))
             }
         };
@@ -218,27 +218,27 @@ impl<'a> Trial<'a> {
         self.result.steps.push(step);
     }
 
-    fn lists(&self, feature: &str) -> bool {
+    fn has_feature(&self, feature: &str) -> bool {
         self.features.iter().any(|has| has == feature)
     }
 
-    fn needs(&self, feature: &str) -> Result<(), StepFailure> {
-        match self.lists(feature) {
+    fn require_feature(&self, feature: &str) -> Result<(), StepFailure> {
+        match self.has_feature(feature) {
             true => Ok(()),
-            false => not_asked(&format!("the feature {feature} is not listed")).map(drop),
+            false => skip(&format!("the feature {feature} is not listed")).map(drop),
         }
     }
 
-    /// Whether a step is about a lock that one client has alone, and the kind is another.
-    fn shares(&self, step: &str) -> bool {
-        self.kind == "read" && OF_ONE_HOLDER.contains(&step)
+    /// Whether a step needs a lock that one client has alone, and the kind is shared.
+    fn lacks_exclusion_for(&self, step: &str) -> bool {
+        self.kind == "read" && EXCLUSION_STEPS.contains(&step)
     }
 
     /// A driver that lists no features is asked all the same.
-    fn can_extend(&self) -> Result<(), StepFailure> {
+    fn require_extend(&self) -> Result<(), StepFailure> {
         match self.features.as_slice() {
             [] => Ok(()),
-            _ => self.needs("extend"),
+            _ => self.require_feature("extend"),
         }
     }
 
@@ -257,40 +257,47 @@ impl<'a> Trial<'a> {
     }
 
     /// A driver of its own, and its answer to a hello of that version.
-    async fn greeted(
+    async fn start_and_greet(
         &self,
         client: &str,
         version: u64,
     ) -> Result<(ScriptedDriver, Result<Reply, String>), String> {
         let to = self.options.connect_to(client);
-        let mut raw =
+        let mut driver =
             ScriptedDriver::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request(client, version);
-        let reply = raw.ask(request, self.start_within()).await;
-        Ok((raw, reply))
+        let reply = driver.ask(request, self.start_within()).await;
+        Ok((driver, reply))
     }
 
-    async fn fresh(&self, client: &str) -> Result<ScriptedDriver, String> {
-        let (raw, reply) = self.greeted(client, protocol::VERSION).await?;
-        Ok(self.welcome(raw, reply).await?.0)
+    async fn start_driver(&self, client: &str) -> Result<ScriptedDriver, String> {
+        let (driver, reply) = self.start_and_greet(client, protocol::VERSION).await?;
+        Ok(self.ok_of_hello(driver, reply).await?.0)
     }
 
     /// The driver and its `ok` to hello; the error says what it answered instead.
-    async fn welcome(
+    async fn ok_of_hello(
         &self,
-        mut raw: ScriptedDriver,
+        mut driver: ScriptedDriver,
         reply: Result<Reply, String>,
     ) -> Result<(ScriptedDriver, Value), String> {
         let why = match reply {
-            Ok(reply) if reply.ending == "ok" => return Ok((raw, reply.body)),
+            Ok(reply) if reply.ending == "ok" => return Ok((driver, reply.body)),
             Ok(reply) => {
                 let why = error_text(&reply.body);
                 format!("hello was answered `{}`: {why}", reply.ending)
             }
-            Err(why) if raw.violations.last().is_none_or(|last| why.contains(last)) => why,
-            Err(why) => format!("{}; then {why}", raw.violations.join("; ")),
+            Err(why)
+                if driver
+                    .violations
+                    .last()
+                    .is_none_or(|last| why.contains(last)) =>
+            {
+                why
+            }
+            Err(why) => format!("{}; then {why}", driver.violations.join("; ")),
         };
-        raw.kill().await;
+        driver.kill().await;
         Err(why)
     }
 
@@ -301,8 +308,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The two drivers, started anew where one has ended or broken the protocol.
-    async fn both(&mut self) -> Result<(), String> {
+    /// Starts the two drivers, again where one has ended or broken the protocol.
+    async fn start_both(&mut self) -> Result<(), String> {
         for (which, client) in [(A, "c1"), (B, "c2")] {
             if self.drivers[which]
                 .as_ref()
@@ -314,61 +321,69 @@ impl<'a> Trial<'a> {
                 old.kill().await;
                 self.violations.append(&mut old.violations);
             }
-            self.drivers[which] = Some(self.fresh(client).await?);
+            self.drivers[which] = Some(self.start_driver(client).await?);
         }
         Ok(())
     }
 
-    fn raw(&mut self, which: Which) -> &mut ScriptedDriver {
-        self.drivers[which].as_mut().expect("started by `both`")
+    fn driver(&mut self, which: DriverIndex) -> &mut ScriptedDriver {
+        self.drivers[which]
+            .as_mut()
+            .expect("started by `start_both`")
     }
 
     async fn fresh_lock(&mut self) -> Result<String, String> {
-        self.both().await?;
+        self.start_both().await?;
         Ok(self.lock())
     }
 
     /// Asks, with as much time as the request itself waits and the patience beyond.
-    async fn ask(&mut self, which: Which, request: Value) -> Result<Reply, String> {
+    async fn ask(&mut self, which: DriverIndex, request: Value) -> Result<Reply, String> {
         let waits_ms = request.get("wait_ms").and_then(Value::as_u64).unwrap_or(0);
         let within = self.patience() + Duration::from_millis(waits_ms);
-        self.raw(which).ask(request, within).await
+        self.driver(which).ask(request, within).await
     }
 
     async fn ask_for(
         &mut self,
-        which: Which,
+        which: DriverIndex,
         lock: &str,
         owner: &str,
         wait_ms: u64,
         lease_ms: Option<u64>,
     ) -> Result<Reply, String> {
-        let request = self.asking(lock, owner, wait_ms, lease_ms);
+        let request = self.acquire_request(lock, owner, wait_ms, lease_ms);
         self.ask(which, request).await
     }
 
-    async fn release_of(&mut self, which: Which, grant: &str) -> Result<Reply, String> {
+    async fn release_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
         self.ask(which, json!({"op": "release", "grant": grant}))
             .await
     }
 
-    async fn extend_of(&mut self, which: Which, grant: &str) -> Result<Reply, String> {
+    async fn extend_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
         let request = json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS});
         self.ask(which, request).await
     }
 
-    async fn listen(&mut self, which: Which, length: Duration) {
-        self.raw(which).listen(length, |_| false).await;
+    async fn listen(&mut self, which: DriverIndex, length: Duration) {
+        self.driver(which).listen(length, |_| false).await;
     }
 
-    fn asking(&self, lock: &str, owner: &str, wait_ms: u64, lease_ms: Option<u64>) -> Value {
+    fn acquire_request(
+        &self,
+        lock: &str,
+        owner: &str,
+        wait_ms: u64,
+        lease_ms: Option<u64>,
+    ) -> Value {
         let mut request = json!({
             "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms.filter(|_| !self.is_leaseless),
             "a_field_of_later_versions": true,
         });
         match self.kind.as_str() {
             "multi" => {
-                request["locks"] = json!([lock, beside(lock)]);
+                request["locks"] = json!([lock, second_name(lock)]);
                 request.as_object_mut().expect("an object").remove("lock");
             }
             "semaphore" | "permits" => request["permits"] = json!(1),
@@ -384,37 +399,37 @@ impl<'a> Trial<'a> {
         Ok((lock, granted(&reply, "a free lock")?))
     }
 
-    /// The error begins with `otherwise` where the answer is not busy.
-    fn busy_or(&self, reply: &Reply, otherwise: &str) -> Result<(), String> {
+    /// Expects `busy`. An error begins with `otherwise`.
+    fn expect_busy(&self, reply: &Reply, otherwise: &str) -> Result<(), String> {
         match self.is_busy(reply) {
             true => Ok(()),
             false => Err(format!("{otherwise} {}", shown(reply))),
         }
     }
 
-    /// That a lock is still somebody else's. The error begins with `free` where it was granted.
-    fn taken_or(&self, reply: &Reply, free: &str) -> Result<(), String> {
+    /// Expects that another client still has the lock. If it was granted, the error begins with `free`.
+    fn expect_taken(&self, reply: &Reply, free: &str) -> Result<(), String> {
         match grant_of(reply) {
             Some(_) => Err(format!("{free}: another client was granted it")),
-            None => self.busy_or(reply, "a lock that another client has was answered"),
+            None => self.expect_busy(reply, "a lock that another client has was answered"),
         }
     }
 
     fn is_busy(&self, reply: &Reply) -> bool {
-        reply.ending == "busy" || (reply.ending == "unknown" && self.lists("open_busy"))
+        reply.ending == "busy" || (reply.ending == "unknown" && self.has_feature("open_busy"))
     }
 
     async fn end(&mut self) {
-        for raw in self.drivers.iter_mut().flatten() {
-            raw.listen(Duration::from_millis(100), |_| false).await;
-            raw.kill().await;
-            self.violations.append(&mut raw.violations);
+        for driver in self.drivers.iter_mut().flatten() {
+            driver.listen(Duration::from_millis(100), |_| false).await;
+            driver.kill().await;
+            self.violations.append(&mut driver.violations);
         }
     }
 }
 
-/// The other name that is asked for with a lock's own where a kind takes several at once.
-fn beside(lock: &str) -> String {
+/// The second lock of a request of the kind `multi`.
+fn second_name(lock: &str) -> String {
     format!("{lock}-beside")
 }
 
@@ -426,8 +441,8 @@ fn first_few(wrong: &[String]) -> String {
     }
 }
 
-fn not_asked(why: &str) -> MaybeFound {
-    Err(StepFailure::NotAsked(why.to_owned()))
+fn skip(why: &str) -> SkippableResult {
+    Err(StepFailure::Skipped(why.to_owned()))
 }
 
 fn grant_of(reply: &Reply) -> Option<String> {
@@ -447,8 +462,8 @@ fn granted(reply: &Reply, who: &str) -> Result<String, String> {
     }
 }
 
-/// Whether an answer has one of these endings; else the error says what was answered so.
-fn expect(reply: &Reply, endings: &[&str], what: &str) -> Found {
+/// Expects one of these endings. An error begins with `what`.
+fn expect(reply: &Reply, endings: &[&str], what: &str) -> StepResult {
     match endings.contains(&reply.ending.as_str()) {
         true => Ok(String::new()),
         false => Err(format!("{what} answered {}", shown(reply))),

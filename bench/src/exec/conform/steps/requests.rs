@@ -5,42 +5,42 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    A, B, Found, LONG_MS, MaybeFound, SHORT_MS, Trial, beside, expect, grant_of, granted,
-    not_asked, shown,
+    A, B, LONG_MS, SHORT_MS, SkippableResult, StepResult, Trial, expect, grant_of, granted,
+    second_name, shown, skip,
 };
 use crate::{driver_loop::LoadReport, protocol::error_text};
 
 impl Trial<'_> {
-    pub(super) async fn unknown_grant(&mut self) -> Found {
-        self.both().await?;
+    pub(super) async fn unknown_grant(&mut self) -> StepResult {
+        self.start_both().await?;
         let reply = self.release_of(A, "no-such-grant").await?;
         expect(&reply, &["not_held", "failed"], "it was")
     }
 
-    pub(super) async fn unknown_kind(&mut self) -> Found {
+    pub(super) async fn unknown_kind(&mut self) -> StepResult {
         let lock = self.fresh_lock().await?;
-        let mut request = self.asking(&lock, "t0", 0, Some(SHORT_MS));
+        let mut request = self.acquire_request(&lock, "t0", 0, Some(SHORT_MS));
         request["kind"] = json!("no-such-kind");
         let reply = self.ask(A, request).await?;
         expect(&reply, &["failed"], "it was")
     }
 
-    pub(super) async fn owners(&mut self) -> MaybeFound {
-        // What its name does not say of a kind, the driver says by the feature; a fenced lock is free to do either.
+    pub(super) async fn owners(&mut self) -> SkippableResult {
+        // Some kinds nest by their name, others if the driver lists `reentrant`. A fenced lock may do either.
         let nests = match self.kind.as_str() {
             "reentrant" | "spin" | "fair" | "write" => Some(true),
-            "plain" | "non-reentrant" | "fenced" if self.lists("reentrant") => Some(true),
+            "plain" | "non-reentrant" | "fenced" if self.has_feature("reentrant") => Some(true),
             "plain" | "non-reentrant" => Some(false),
             "fenced" => None,
-            other => return not_asked(&format!("the kind {other} may nest or not")),
+            other => return skip(&format!("the kind {other} may nest or not")),
         };
-        Ok(self.enters(nests).await?)
+        Ok(self.try_reentry(nests).await?)
     }
 
-    async fn enters(&mut self, nests: Option<bool>) -> Found {
+    async fn try_reentry(&mut self, nests: Option<bool>) -> StepResult {
         let (lock, first) = self.granted(LONG_MS).await?;
         let reply = self.ask_for(A, &lock, "t1", 0, Some(LONG_MS)).await?;
-        self.busy_or(&reply, "another owner in the same client was answered")?;
+        self.expect_busy(&reply, "another owner in the same client was answered")?;
         let reply = self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?;
         let again = grant_of(&reply);
         match (&again, nests) {
@@ -63,42 +63,42 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    pub(super) async fn concurrency(&mut self) -> Found {
+    pub(super) async fn concurrency(&mut self) -> StepResult {
         let (lock, held) = self.granted(LONG_MS).await?;
         let other = self.lock();
-        let request = self.asking(&lock, "t0", 5_000, Some(LONG_MS));
-        let waiting = self.raw(B).send(request).await;
-        let request = self.asking(&other, "t1", 0, Some(LONG_MS));
+        let request = self.acquire_request(&lock, "t0", 5_000, Some(LONG_MS));
+        let waiting = self.driver(B).send(request).await;
+        let request = self.acquire_request(&other, "t1", 0, Some(LONG_MS));
         let within = self.patience() + Duration::from_secs(5);
         let asked = Instant::now();
-        let reply = self.raw(B).ask(request, within).await?;
+        let reply = self.driver(B).ask(request, within).await?;
         let took = asked.elapsed();
-        if self.raw(B).has(waiting) || took > Duration::from_secs(4) {
+        if self.driver(B).has(waiting) || took > Duration::from_secs(4) {
             return Err(format!(
                 "while one request waited for a lock, another one was answered after {took:?}"
             ));
         }
         let got = granted(&reply, "a free lock")?;
         self.release_of(A, &held).await?;
-        let reply = self.raw(B).reply(waiting, within).await?;
+        let reply = self.driver(B).reply(waiting, within).await?;
         for grant in [got, granted(&reply, "the waiter")?] {
             self.release_of(B, &grant).await?;
         }
         Ok(String::new())
     }
 
-    pub(super) async fn many(&mut self) -> Found {
-        self.both().await?;
+    pub(super) async fn many(&mut self) -> StepResult {
+        self.start_both().await?;
         let mut asked = Vec::new();
         for n in 0..20 {
             let lock = self.lock();
-            let request = self.asking(&lock, &format!("t{n}"), 2_000, Some(LONG_MS));
-            asked.push(self.raw(A).send(request).await);
+            let request = self.acquire_request(&lock, &format!("t{n}"), 2_000, Some(LONG_MS));
+            asked.push(self.driver(A).send(request).await);
         }
         let within = self.patience() + Duration::from_secs(2);
         let mut grants = std::collections::BTreeSet::new();
         for id in &asked {
-            let reply = self.raw(A).reply(*id, within).await?;
+            let reply = self.driver(A).reply(*id, within).await?;
             let grant = granted(&reply, "a free lock")?;
             if !grants.insert(grant.clone()) {
                 return Err(format!("the grant `{grant}` was given twice"));
@@ -110,16 +110,16 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// Each of several names is the holder's.
-    pub(super) async fn names(&mut self) -> MaybeFound {
+    /// All names of a request are held.
+    pub(super) async fn names(&mut self) -> SkippableResult {
         if self.kind != "multi" {
-            return not_asked(&format!("the kind {} takes one name at a time", self.kind));
+            return skip(&format!("the kind {} takes one name at a time", self.kind));
         }
         let (lock, held) = self.granted(LONG_MS).await?;
-        // It is the first name of this request, and the second one of the other.
-        let both = beside(&lock);
+        // The second lock of A's request is the first of B's.
+        let both = second_name(&lock);
         let reply = self.ask_for(B, &both, "t0", 0, Some(LONG_MS)).await?;
-        self.taken_or(&reply, "the second name of two that are held was free")?;
+        self.expect_taken(&reply, "the second name of two that are held was free")?;
         self.release_of(A, &held).await?;
         let reply = self.ask_for(B, &both, "t0", 2_000, Some(LONG_MS)).await?;
         let next = granted(&reply, "after its release the second name")?;
@@ -127,8 +127,8 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    pub(super) async fn owner_moves(&mut self) -> MaybeFound {
-        self.needs("owner_moves")?;
+    pub(super) async fn owner_moves(&mut self) -> SkippableResult {
+        self.require_feature("owner_moves")?;
         let (lock, grant) = self.granted(LONG_MS).await?;
         let request = json!({"op": "release", "grant": grant, "owner": "t1"});
         let reply = self.ask(A, request).await?;
@@ -139,8 +139,8 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    pub(super) async fn block(&mut self) -> MaybeFound {
-        self.needs("block")?;
+    pub(super) async fn block(&mut self) -> SkippableResult {
+        self.require_feature("block")?;
         const FOR_MS: u64 = 300;
         let request = json!({"op": "block", "for_ms": FOR_MS});
         let reply = self.ask(A, request).await?;
@@ -156,18 +156,18 @@ impl Trial<'_> {
         Ok(format!("{said_ms} ms of {FOR_MS}"))
     }
 
-    pub(super) async fn cancel(&mut self) -> MaybeFound {
-        self.needs("cancel")?;
+    pub(super) async fn cancel(&mut self) -> SkippableResult {
+        self.require_feature("cancel")?;
         const WAIT_MS: u64 = 60_000;
         let (lock, held) = self.granted(LONG_MS).await?;
-        let request = self.asking(&lock, "t0", WAIT_MS, Some(LONG_MS));
-        let waiting = self.raw(B).send(request).await;
-        // It is under way by then, or is cancelled before it was sent: both must be answered.
+        let request = self.acquire_request(&lock, "t0", WAIT_MS, Some(LONG_MS));
+        let waiting = self.driver(B).send(request).await;
+        // A cancel may come before or after the driver sends the acquire: both must be answered.
         self.listen(B, Duration::from_millis(100)).await;
         let reply = self.ask(B, json!({"op": "cancel", "of": waiting})).await?;
         expect(&reply, &["ok"], "it was")?;
         let within = self.patience();
-        let reply = self.raw(B).reply(waiting, within).await?;
+        let reply = self.driver(B).reply(waiting, within).await?;
         let given_up = ["busy", "failed", "unknown"];
         expect(&reply, &given_up, "a cancelled wait for a held lock was")?;
         let took_ms = reply.took.as_millis();
@@ -179,16 +179,16 @@ impl Trial<'_> {
     }
 
     /// The closed loop that a driver runs by itself.
-    pub(super) async fn load(&mut self) -> MaybeFound {
-        self.both().await?;
+    pub(super) async fn load(&mut self) -> SkippableResult {
+        self.start_both().await?;
         let request = json!({
             "op": "load", "workload": "cycles", "kind": self.kind, "tasks": 2, "locks": 2, "warmup_ms": 50, "measure_ms": 300,
             "lease_ms": LONG_MS, "hold_us": 0, "think_us": 0,
         });
         let within = self.patience() + Duration::from_secs(5);
-        let reply = self.raw(A).ask(request, within).await?;
-        if reply.ending == "failed" && !self.lists("load") {
-            return not_asked(&format!("not offered: {}", error_text(&reply.body)));
+        let reply = self.driver(A).ask(request, within).await?;
+        if reply.ending == "failed" && !self.has_feature("load") {
+            return skip(&format!("not offered: {}", error_text(&reply.body)));
         }
         expect(&reply, &["ok"], "it was")?;
         let report = LoadReport::of_body(&reply.body, 2)
