@@ -148,12 +148,12 @@ impl Deployment {
         }
         self.fleet.spawn(node).await?;
         let start = Start::new(&self.fleet, RESTART_TIMEOUT);
-        start.ready(planned).await
+        start.wait_until_ready(planned).await
     }
 
     /// The node runs this binary from its next start on, with its data and configuration.
     pub fn upgrade(&self, node: &str, server: &Server) -> Result<(), ClusterError> {
-        self.fleet.run_from_now_on(node, server.path.clone())
+        self.fleet.set_program(node, server.path.clone())
     }
 
     /// What a node says that it is, by its INFO: `redis-7.0.15`, `valkey-9.1.2`, `dragonfly-1.25.0`.

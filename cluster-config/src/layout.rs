@@ -25,7 +25,7 @@ const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 const NODE_TIMEOUT_MS: u32 = 1500;
 
 /// What a path is percent-encoded for, to stand in a URL's query.
-const IN_A_QUERY: AsciiSet = NON_ALPHANUMERIC
+const QUERY_ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
     .remove(b'.')
@@ -216,7 +216,7 @@ impl Layout {
     }
 
     /// Every address that must be free: real ones, and announced ones where a proxy will listen; bus ports included.
-    pub fn listens(&self) -> Vec<SocketAddr> {
+    pub fn listen_addresses(&self) -> Vec<SocketAddr> {
         let mut all = Vec::new();
         for node in &self.nodes {
             for address in [node.address, node.announced] {
@@ -269,7 +269,7 @@ fn members(nodes: &[PlannedNode], own: usize) -> String {
 
 /// How often a data node looks at its timers, and how long a member of a cluster may be silent. A few nodes are quick to notice; of many
 /// each hears from all others, which costs their number squared.
-fn pace(topology: &Topology) -> (u32, u32) {
+fn timer_settings(topology: &Topology) -> (u32, u32) {
     const FEW: u32 = 24;
     let nodes = topology.data_nodes();
     let hz = if nodes <= FEW { 100 } else { 10 };
@@ -288,7 +288,7 @@ fn conf(
     let master = node
         .master
         .map_or(node.announced, |master| nodes[master].announced);
-    let (hz, node_timeout_ms) = pace(topology);
+    let (hz, node_timeout_ms) = timer_settings(topology);
     let mut words = vec![
         ("hz", hz.to_string()),
         ("node_timeout_ms", node_timeout_ms.to_string()),
@@ -318,21 +318,21 @@ fn conf(
     }
     let mut text = fill(&template(topology.kind, node.role, access), &words);
     text.push_str(&match node.role {
-        Role::Sentinel => asked_sentinel_lines(topology),
-        _ => asked_lines(topology),
+        Role::Sentinel => sentinel_config_lines(topology),
+        _ => config_lines(topology),
     });
     text
 }
 
 /// The lines of sentinel.conf that a topology asks for, to stand below those that they replace.
-pub fn asked_sentinel_lines(topology: &Topology) -> String {
+pub fn sentinel_config_lines(topology: &Topology) -> String {
     let asked = topology.sentinel_config.iter();
     let lines = asked.map(|(name, value)| format!("sentinel {name} {MASTER_NAME} {value}\n"));
     lines.collect()
 }
 
 /// The lines of redis.conf that a topology asks for on every data node, its own last.
-pub fn asked_lines(topology: &Topology) -> String {
+pub fn config_lines(topology: &Topology) -> String {
     let mut text = String::new();
     let chosen = topology
         .persistence
@@ -437,7 +437,7 @@ fn url(
         let ca = tls.ca.to_string_lossy();
         query.push_str(&format!(
             "{mark}tls-ca={}",
-            utf8_percent_encode(&ca, &IN_A_QUERY)
+            utf8_percent_encode(&ca, &QUERY_ENCODED)
         ));
     }
     format!("{scheme}://{user}{addresses}{path}{query}")
@@ -516,7 +516,10 @@ mod tests {
             ),
         ];
         for (layout, listens, url, node, lines) in cases {
-            assert_eq!((&*layout.url, layout.listens().len()), (url, listens));
+            assert_eq!(
+                (&*layout.url, layout.listen_addresses().len()),
+                (url, listens)
+            );
             for line in lines {
                 assert!(layout.nodes[node].conf.contains(line), "{url}: {line}");
             }

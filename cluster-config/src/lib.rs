@@ -78,8 +78,8 @@ pub use proxy::{
     Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
     MessageWords, Pattern,
 };
-pub use registry::{Running, RunningNode, down_by_id, own_dir, running, sweep};
-pub use server::{AvailableServer, Server, offered, servers_dir};
+pub use registry::{Running, RunningNode, down_by_id, running, sweep, unnamed_dir};
+pub use server::{AvailableServer, Server, available_servers, servers_dir};
 pub use slot::slot_of;
 pub use state_dir::state_dir;
 pub use topology::{

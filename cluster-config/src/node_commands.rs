@@ -33,7 +33,7 @@ fn silent(reason: impl ToString) -> Failure {
 }
 
 /// A connection that did not come about.
-fn unopened(error: &redis::RedisError) -> Failure {
+fn connect_failure(error: &redis::RedisError) -> Failure {
     match error.is_connection_refusal() {
         true => Failure::Refused(error.to_string()),
         false => silent(error),
@@ -63,11 +63,11 @@ pub(crate) async fn connect(
         let Some(tls) = &dial.tls else {
             let client = redis::Client::open(info).map_err(silent)?;
             let opened = client.get_multiplexed_async_connection_with_config(&config);
-            return opened.await.map_err(|error| unopened(&error));
+            return opened.await.map_err(|error| connect_failure(&error));
         };
         // Over TLS, by somebody else's handshake.
         let stream = TcpStream::connect(dial.address).await;
-        let stream = stream.map_err(|error| unopened(&error.into()))?;
+        let stream = stream.map_err(|error| connect_failure(&error.into()))?;
         stream.set_nodelay(true).map_err(silent)?;
         let host = dial.address.ip().to_string();
         let stream = tls.0.connect(&host, stream).await.map_err(silent)?;

@@ -77,7 +77,7 @@ pub(crate) trait Runner: Debug + Send + Sync {
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError>;
 
     /// Another program for a node, from its next start on.
-    fn run_from_now_on(&self, node: &str, _program: PathBuf) -> Result<(), ClusterError> {
+    fn set_program(&self, node: &str, _program: PathBuf) -> Result<(), ClusterError> {
         Err(failed!(
             "{node} is a container, which runs what its image has; only servers that are processes of this machine can change"
         ))

@@ -22,7 +22,7 @@ pub(crate) const MARK: &str = "LOCKLAB_DEPLOYMENT";
 /// The file that marks a directory of data as ours to remove.
 const DIR_MARK: &str = ".locklab-deployment";
 /// What the name of a directory begins with that was made where nobody named one.
-const OWN_DIR: &str = "up-";
+const UNNAMED_DIR: &str = "up-";
 
 /// A deployment as other processes see it (`locklab ps`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -118,7 +118,7 @@ pub fn sweep() -> Result<(), ClusterError> {
             Err(error) => return Err(error),
         }
     }
-    sweep_own_dirs()
+    sweep_unnamed_dirs()
 }
 
 pub(crate) fn this_process() -> Result<ProcessId, ClusterError> {
@@ -138,7 +138,7 @@ pub(crate) fn since_1970() -> Duration {
 /// mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its name.
 pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     let data = &record.data;
-    let aside = aside(record);
+    let staging_dir = staging_dir(record);
     fs::create_dir_all(&record.dir).map_err(|error| {
         let dir = record.dir.display();
         let why = match record.dir.exists() {
@@ -149,11 +149,11 @@ pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     })?;
     let claimed = fs::DirBuilder::new()
         .mode(0o700)
-        .create(&aside)
-        .and_then(|()| fs::write(aside.join(DIR_MARK), &record.id))
+        .create(&staging_dir)
+        .and_then(|()| fs::write(staging_dir.join(DIR_MARK), &record.id))
         .and_then(|()| match data.exists() {
             true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => fs::rename(&aside, data),
+            false => fs::rename(&staging_dir, data),
         });
     claimed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => failed!(
@@ -165,7 +165,7 @@ pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
 }
 
 /// Where the data directory is before it is complete, and while it is being removed.
-fn aside(record: &Running) -> PathBuf {
+fn staging_dir(record: &Running) -> PathBuf {
     let name = record
         .data
         .file_name()
@@ -188,30 +188,30 @@ pub(crate) fn save(record: &Running) -> Result<(), ClusterError> {
 /// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
 pub(crate) fn forget(record: &Running) {
     let data = &record.data;
-    let aside = aside(record);
+    let staging_dir = staging_dir(record);
     if fs::read_to_string(data.join(DIR_MARK)).is_ok_and(|id| id == record.id) {
         // In one step, since a removal that is cut short may have taken the mark and left the rest.
-        let _ = fs::rename(data, &aside);
+        let _ = fs::rename(data, &staging_dir);
     }
-    let _ = fs::remove_dir_all(&aside);
+    let _ = fs::remove_dir_all(&staging_dir);
     if let Ok(path) = record_path(&record.id) {
         let _ = fs::remove_file(path);
     }
 }
 
 /// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed elsewhere.
-pub fn own_dir() -> Result<PathBuf, ClusterError> {
+pub fn unnamed_dir() -> Result<PathBuf, ClusterError> {
     let (id, since) = (std::process::id(), since_1970().as_millis());
-    Ok(state_dir()?.join(format!("{OWN_DIR}{id}-{since}")))
+    Ok(state_dir()?.join(format!("{UNNAMED_DIR}{id}-{since}")))
 }
 
-/// Removes the directories of [`own_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
-fn sweep_own_dirs() -> Result<(), ClusterError> {
+/// Removes the directories of [`unnamed_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
+fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
     for entry in entries(&state_dir()?) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let maker = name
-            .strip_prefix(OWN_DIR)
+            .strip_prefix(UNNAMED_DIR)
             .and_then(|rest| rest.split('-').next()?.parse().ok());
         if maker.is_some_and(|pid| ProcessId::of(pid).is_none()) && !taken.contains(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());

@@ -104,10 +104,10 @@ impl Server {
     /// Whether the binary was built with TLS. Starts it for a moment with a configuration that it refuses: at the line
     /// about TLS if it has none, else at the next.
     pub fn has_tls(&self) -> bool {
-        self.knows("tls-port 0")
+        self.knows_directive("tls-port 0")
     }
 
-    fn knows(&self, line: &str) -> bool {
+    fn knows_directive(&self, line: &str) -> bool {
         const NONSENSE: &str = "locklab-asks yes";
         let child = Command::new(&self.path)
             .arg("-")
@@ -139,7 +139,7 @@ pub(crate) fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
 }
 
 fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, ClusterError> {
-    let seen = all();
+    let seen = installed();
     let fits = |found: &&Server| {
         flavour.is_none_or(|flavour| flavour == found.flavour)
             && (found.version == version || found.version.starts_with(&format!("{version}.")))
@@ -160,7 +160,7 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
 }
 
 /// Every server of this machine that is new enough, each version once, in the order of their paths.
-fn all() -> Vec<Server> {
+fn installed() -> Vec<Server> {
     let mut seen: Vec<Server> = Vec::new();
     for path in candidates() {
         if let Ok(found) = Server::at(path, "")
@@ -175,18 +175,18 @@ fn all() -> Vec<Server> {
 
 /// Where `make servers` puts servers: `LOCKLAB_SERVERS`, else `locklab/servers` in the user's cache.
 pub fn servers_dir() -> Option<PathBuf> {
-    let cache = || match named("XDG_CACHE_HOME") {
+    let cache = || match non_empty_var("XDG_CACHE_HOME") {
         Some(cache) => Some(PathBuf::from(cache)),
-        None => Some(PathBuf::from(named("HOME")?).join(".cache")),
+        None => Some(PathBuf::from(non_empty_var("HOME")?).join(".cache")),
     };
-    match named("LOCKLAB_SERVERS") {
+    match non_empty_var("LOCKLAB_SERVERS") {
         Some(dir) => Some(dir.into()),
         None => Some(cache()?.join("locklab/servers")),
     }
 }
 
 /// The lines of servers that locks are to be tried on, and where each comes from; `scripts/servers.sh` gets all but the first.
-const LINES: [(&str, &str); 6] = [
+const MATRIX: [(&str, &str); 6] = [
     (
         "redis-7.0",
         "the package redis-server of Debian 12 or Ubuntu 24.04",
@@ -213,28 +213,28 @@ pub struct AvailableServer {
 }
 
 /// The matrix of servers as far as it is here, and then what else is here.
-pub fn offered() -> Vec<AvailableServer> {
-    let mut left = all();
-    let mut offered = Vec::new();
-    for (name, get) in LINES {
+pub fn available_servers() -> Vec<AvailableServer> {
+    let mut left = installed();
+    let mut available_servers = Vec::new();
+    for (name, get) in MATRIX {
         let found = Server::find(name).ok();
         left.retain(|server| {
             found
                 .as_ref()
                 .is_none_or(|found| found.name() != server.name())
         });
-        offered.push(AvailableServer {
+        available_servers.push(AvailableServer {
             name: name.to_owned(),
             from: found.as_ref().map_or_else(|| get.to_owned(), origin),
             server: found,
         });
     }
-    offered.extend(left.into_iter().map(|server| AvailableServer {
+    available_servers.extend(left.into_iter().map(|server| AvailableServer {
         name: server.name(),
         from: origin(&server),
         server: Some(server),
     }));
-    offered
+    available_servers
 }
 
 /// What `scripts/servers.sh` noted beside a server that it got.
@@ -285,14 +285,14 @@ fn package(flavour: &str) -> String {
 }
 
 /// What a variable says; an empty one says nothing.
-pub(crate) fn named(variable: &str) -> Option<OsString> {
+pub(crate) fn non_empty_var(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
 /// A binary that a variable names is taken as it is, so that a wrong one is reported and not passed over.
 fn named_or_in_path(flavour: &str) -> Option<PathBuf> {
     let variable = format!("LOCKLAB_{}_SERVER", flavour.to_ascii_uppercase());
-    match named(&variable) {
+    match non_empty_var(&variable) {
         Some(path) => Some(PathBuf::from(path)),
         None => in_path(&format!("{flavour}-server")),
     }
@@ -397,7 +397,7 @@ mod tests {
     fn the_script_gets_every_line_that_it_is_said_to_get() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/servers.sh");
         let script = std::fs::read_to_string(script).unwrap();
-        for (name, get) in LINES {
+        for (name, get) in MATRIX {
             let gets = script.contains(&format!("\n        {name})"));
             assert_eq!(gets, get.starts_with("make servers"), "{name}");
         }
@@ -407,14 +407,14 @@ mod tests {
                 .as_ref()
                 .is_some_and(|one| one.name() == usual.name())
         };
-        assert!(offered().iter().any(listed));
+        assert!(available_servers().iter().any(listed));
     }
 
     #[test]
     fn an_unknown_directive_is_told_from_a_known_one() {
         let server = Server::find("redis").unwrap();
-        assert!(server.knows("port 0"));
-        assert!(!server.knows("no-such-directive 0"));
+        assert!(server.knows_directive("port 0"));
+        assert!(!server.knows_directive("no-such-directive 0"));
     }
 
     #[test]

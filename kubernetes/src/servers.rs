@@ -1,6 +1,6 @@
 //! The servers of all parts: one StatefulSet, of which part K has the pods from K times the nodes of its topology on.
 
-use cluster_config::layout::{MASTER_NAME, asked_lines, asked_sentinel_lines};
+use cluster_config::layout::{MASTER_NAME, config_lines, sentinel_config_lines};
 use cluster_config::{Role, Topology, TopologyKind};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{
@@ -58,7 +58,7 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
         env("DATA", &topology.data_nodes().to_string()),
         env("MASTERS", &topology.count(Role::Master).to_string()),
         env("REPLICAS", &topology.replicas.to_string()),
-        env("SENTINEL_LINES", &asked_sentinel_lines(topology)),
+        env("SENTINEL_LINES", &sentinel_config_lines(topology)),
         env("QUORUM", &(topology.sentinels / 2 + 1).to_string()),
     ]);
     let container = Container {
@@ -155,7 +155,7 @@ repl-diskless-sync-delay 0
 repl-ping-replica-period 1
 "
     .to_owned();
-    text.push_str(&asked_lines(topology));
+    text.push_str(&config_lines(topology));
     text
 }
 

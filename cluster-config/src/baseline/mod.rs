@@ -25,7 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::layout::PlannedNode;
-use crate::server::{ask_version, in_path, named, servers_dir, version};
+use crate::server::{ask_version, in_path, non_empty_var, servers_dir, version};
 use crate::{ClusterError, Node, Role, Server, Topology, TopologyKind};
 
 /// Longest wait for one answer of a server that is starting; it is asked again.
@@ -128,7 +128,7 @@ async fn exchange(
 fn chosen(server: &str, usual: &str, variable: &str) -> Option<PathBuf> {
     match server == usual {
         false => Some(PathBuf::from(server)),
-        true => named(variable).map(PathBuf::from),
+        true => non_empty_var(variable).map(PathBuf::from),
     }
 }
 

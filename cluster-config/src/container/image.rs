@@ -57,7 +57,7 @@ pub(crate) async fn choose(
     // A binary that was named, by its path or by a variable, is what is wanted, and no other version.
     let usual = match system {
         None => registry_name(server),
-        Some(name) => Some(of_makers(name))
+        Some(name) => Some(makers_image(name))
             .filter(|(image, ..)| server == topology.kind.server() && !image.is_empty())
             .map(|(image, _, variable)| (image.to_owned(), variable)),
     };
@@ -65,7 +65,7 @@ pub(crate) async fn choose(
         return of_installed(Server::of(topology)?, system).await;
     };
     if std::env::var_os(variable).is_none_or(|path| path.is_empty())
-        && (is_there(docker, &name).await || pulled(docker, &name).await)
+        && (is_there(docker, &name).await || try_pull(docker, &name).await)
     {
         return Ok(from_registry(name, system));
     }
@@ -79,7 +79,8 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImag
     if system.is_none() {
         return build(server).await;
     }
-    make(GenericBuildableImage::new(REPOSITORY, "empty").with_dockerfile_string(EMPTY)).await?;
+    build_image(GenericBuildableImage::new(REPOSITORY, "empty").with_dockerfile_string(EMPTY))
+        .await?;
     let path = std::path::absolute(&server.path).unwrap_or_else(|_| server.path.clone());
     // A folder of jars, or a program.
     let own = Some(&path).filter(|own| !own.starts_with("/usr"));
@@ -107,7 +108,7 @@ fn registry_name(server: &str) -> Option<(String, &'static str)> {
 
 /// What a system's makers ship: their image, which is empty where it has no name without its registry; what stands there for a server's path;
 /// and the variable that names a program of this machine in its place.
-fn of_makers(system: &str) -> (&'static str, &'static str, &'static str) {
+fn makers_image(system: &str) -> (&'static str, &'static str, &'static str) {
     match system {
         "etcd" => ("", "etcd", "LOCKLAB_ETCD"),
         "zookeeper" => (
@@ -134,7 +135,7 @@ fn tagged(name: &str) -> String {
 
 fn from_registry(name: String, system: Option<&str>) -> ServerImage {
     let program = match system {
-        Some(system) => of_makers(system).1,
+        Some(system) => makers_image(system).1,
         None if name.contains("valkey") => "valkey-server",
         None => "redis-server",
     };
@@ -153,14 +154,14 @@ async fn is_there(docker: &Docker, name: &str) -> bool {
 }
 
 /// Tries the registry, unless none answered lately.
-async fn pulled(docker: &Docker, name: &str) -> bool {
+async fn try_pull(docker: &Docker, name: &str) -> bool {
     let note = state_dir().map(|dir| dir.join("no-registry"));
-    let fresh = |path: &PathBuf| {
+    let age_of = |path: &PathBuf| {
         let written = fs::metadata(path).and_then(|found| found.modified()).ok()?;
         SystemTime::now().duration_since(written).ok()
     };
     if let Ok(path) = &note
-        && fresh(path).is_some_and(|age| age < REMEMBER)
+        && age_of(path).is_some_and(|age| age < REMEMBER)
     {
         return false;
     }
@@ -206,7 +207,7 @@ async fn build(server: Server) -> Result<ServerImage, ClusterError> {
     for (source, target) in &files {
         image = image.with_file(source, format!("./root{target}"));
     }
-    make(image).await?;
+    build_image(image).await?;
     Ok(ServerImage {
         name: format!("{REPOSITORY}:{tag}"),
         program: format!("/usr/bin/{program}"),
@@ -215,7 +216,7 @@ async fn build(server: Server) -> Result<ServerImage, ClusterError> {
     })
 }
 
-async fn make(image: GenericBuildableImage) -> Result<(), ClusterError> {
+async fn build_image(image: GenericBuildableImage) -> Result<(), ClusterError> {
     let options = BuildImageOptions::new().with_skip_if_exists(true);
     let built = image.build_image_with(options).await;
     built

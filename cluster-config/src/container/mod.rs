@@ -76,13 +76,13 @@ impl Provisioner for Container {
                 server.path.display()
             ));
         }
-        let way = ProvisionerSettings {
+        let settings = ProvisionerSettings {
             kind: ProvisionerKind::Container,
             server: None,
             version: image.made_of.as_ref().map(|server| server.version.clone()),
             image: Some(image.name.clone()),
             runner: Box::new(|record| Ok(Box::new(Containers::new(engine, image, record)?))),
         };
-        bring_up(topology, options, way).await
+        bring_up(topology, options, settings).await
     }
 }

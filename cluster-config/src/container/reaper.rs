@@ -21,9 +21,9 @@ const DONE: &[u8] = b"d";
 /// Pause between two rounds of requests.
 const ROUND_MS: libc::c_int = 250;
 /// So many rounds in a row must find nothing.
-const QUIET_ROUNDS: u32 = 6;
+const EMPTY_ROUNDS: u32 = 6;
 /// After so many rounds it gives up; the next start sweeps.
-const MOST_ROUNDS: u32 = 240;
+const MAX_ROUNDS: u32 = 240;
 
 /// The other end of the reaper's pipe. When it closes without [`Reaper::dismiss`], the containers go.
 #[derive(Debug)]
@@ -126,19 +126,19 @@ fn watch(
                 libc::close(fd);
             }
         }
-        if !told_to_go() {
-            let mut quiet = 0;
+        if !was_dismissed() {
+            let mut empty_rounds = 0;
             let mut rounds = 0;
-            while quiet < QUIET_ROUNDS && rounds < MOST_ROUNDS {
+            while empty_rounds < EMPTY_ROUNDS && rounds < MAX_ROUNDS {
                 // All at once, since the engine takes its time over each.
                 for (socket, request) in sockets.iter_mut().zip(requests) {
                     *socket = ask(address, request);
                 }
                 let mut found = false;
                 for socket in sockets.iter() {
-                    found |= knew(*socket);
+                    found |= engine_knows(*socket);
                 }
-                quiet = if found { 0 } else { quiet + 1 };
+                empty_rounds = if found { 0 } else { empty_rounds + 1 };
                 rounds += 1;
                 libc::poll(std::ptr::null_mut(), 0, ROUND_MS);
             }
@@ -148,7 +148,7 @@ fn watch(
 }
 
 /// Waits for the pipe's end; whether the word came before it.
-unsafe fn told_to_go() -> bool {
+unsafe fn was_dismissed() -> bool {
     let mut byte = 0_u8;
     loop {
         // SAFETY: one byte is read into a variable of one byte.
@@ -182,7 +182,7 @@ unsafe fn ask(address: &libc::sockaddr_un, request: &[u8]) -> libc::c_int {
 }
 
 /// Waits for the answer; whether the engine knew the container, or could not be asked.
-unsafe fn knew(socket: libc::c_int) -> bool {
+unsafe fn engine_knows(socket: libc::c_int) -> bool {
     // "HTTP/1.1 404" is the answer to everything that is not there; any other comes when a removal has ended.
     let mut answer = [0_u8; 12];
     // SAFETY: at most as many bytes are written as the buffer has.

@@ -229,7 +229,7 @@ impl RunnerState {
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let process = ProcessId::of(pid)
             .filter(|process| group.contains(&id) || process.has_variable(MARK, &self.deployment));
-        if process.is_some_and(|process| elsewhere(process.pid)) {
+        if process.is_some_and(|process| is_other_network(process.pid)) {
             bail!(
                 "the engine's host network is not the network of this process; run both in the same one",
             );
@@ -243,7 +243,7 @@ impl RunnerState {
         let mut running = self.running.lock().unwrap();
         running.insert(node.name.clone(), started);
         drop(running);
-        engine::spawn(follow(self, node.node.name, id, node.node.log));
+        engine::spawn(copy_log(self, node.node.name, id, node.node.log));
         Ok(process)
     }
 }
@@ -264,7 +264,7 @@ async fn start(
 }
 
 /// Whether a process is in another network than this one. Where that cannot be read, nothing is claimed.
-fn elsewhere(pid: u32) -> bool {
+fn is_other_network(pid: u32) -> bool {
     let network = |who: &str| fs::read_link(format!("/proc/{who}/ns/net")).ok();
     match (network(&pid.to_string()), network("thread-self")) {
         (Some(there), Some(here)) => there != here,
@@ -273,7 +273,7 @@ fn elsewhere(pid: u32) -> bool {
 }
 
 /// Copies what a container prints into the node's log until it ends, and then says how it ended.
-async fn follow(shared: Arc<RunnerState>, node: String, id: String, log: PathBuf) {
+async fn copy_log(shared: Arc<RunnerState>, node: String, id: String, log: PathBuf) {
     let options = LogsOptionsBuilder::new()
         .follow(true)
         .stdout(true)

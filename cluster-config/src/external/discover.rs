@@ -22,7 +22,7 @@ pub(crate) struct DiscoveredServer {
 /// More servers than this are no cluster or group that Redis knows, whatever a server says.
 const MEMBERS_MAX: usize = 1_000;
 
-fn found(role: Role, address: SocketAddr) -> DiscoveredServer {
+fn server(role: Role, address: SocketAddr) -> DiscoveredServer {
     DiscoveredServer { role, address }
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn discover(
 fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<DiscoveredServer>) {
     let topology = Topology::of(target.kind);
     let places = topology.places().into_iter().zip(&target.addresses);
-    let all = places.map(|(place, address)| found(place.role, *address));
+    let all = places.map(|(place, address)| server(place.role, *address));
     let all = all.collect();
     (topology, all)
 }
@@ -77,19 +77,19 @@ async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
             .map_err(|why| unreachable(*address, &why))?;
     }
     let all = target.addresses.iter();
-    Ok(all.map(|address| found(Role::Master, *address)).collect())
+    Ok(all.map(|address| server(Role::Master, *address)).collect())
 }
 
 async fn sentinels(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
-    let watched = async |dial: &Dial| watched(dial, &target.master_name).await;
-    let mut all = first_said(target, Role::Sentinel, watched).await?;
+    let watched_servers = async |dial: &Dial| watched_servers(dial, &target.master_name).await;
+    let mut all = first_answer(target, Role::Sentinel, watched_servers).await?;
     let sentinels = target.addresses.iter();
-    all.extend(sentinels.map(|address| found(Role::Sentinel, *address)));
+    all.extend(sentinels.map(|address| server(Role::Sentinel, *address)));
     Ok(all)
 }
 
 /// What the first of the target's servers says that answers.
-async fn first_said<T>(
+async fn first_answer<T>(
     target: &ExternalTarget,
     role: Role,
     asked: impl AsyncFn(&Dial) -> Result<T, String>,
@@ -104,14 +104,14 @@ async fn first_said<T>(
     Err(last)
 }
 
-async fn watched(sentinel: &Dial, name: &str) -> Result<Vec<DiscoveredServer>, String> {
+async fn watched_servers(sentinel: &Dial, name: &str) -> Result<Vec<DiscoveredServer>, String> {
     let master = ask(sentinel, &["SENTINEL", "MASTER", name], ANSWER).await?;
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name], ANSWER).await?;
-    let mut all = vec![found(Role::Master, announced(&master).await?)];
+    let mut all = vec![server(Role::Master, announced(&master).await?)];
     for replica in items(&replicas).iter().take(MEMBERS_MAX) {
         let address = announced(replica).await?;
         if all.iter().all(|found| found.address != address) {
-            all.push(found(Role::Replica, address));
+            all.push(server(Role::Replica, address));
         }
     }
     Ok(all)
@@ -127,7 +127,7 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
 
 async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
-    let view = text(&first_said(target, Role::Master, nodes).await?);
+    let view = text(&first_answer(target, Role::Master, nodes).await?);
     let members = members(&view);
     let masters = members.iter().filter(|(role, ..)| *role == Role::Master);
     let masters = masters.count();
@@ -142,7 +142,7 @@ async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
     for (role, _, address) in members {
         let resolved = resolved(address).await;
         let address = resolved.map_err(|why| missing!("{address}: {why}"))?;
-        all.push(found(role, address));
+        all.push(server(role, address));
     }
     Ok(all)
 }

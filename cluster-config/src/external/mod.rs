@@ -200,7 +200,7 @@ impl External {
     }
 
     /// The URL with proxies in place of the servers.
-    fn through(&self, nodes: &[PlannedNode]) -> String {
+    fn proxied_url(&self, nodes: &[PlannedNode]) -> String {
         let (scheme, rest) = self
             .url()
             .split_once("://")
@@ -252,7 +252,7 @@ impl Provisioner for External {
         let kind = self.topology.kind;
         let proxies = Proxies::open(options, &nodes, kind, BTreeMap::new()).await?;
         let url = if proxied {
-            self.through(&nodes)
+            self.proxied_url(&nodes)
         } else {
             self.url().to_owned()
         };
@@ -269,7 +269,7 @@ impl Provisioner for External {
                 &self.prefix,
                 self.target.writer.clone(),
             ),
-            fleet: Fleet::of_others(nodes),
+            fleet: Fleet::of_external(nodes),
             proxies,
             _ports: ports,
         })

@@ -49,11 +49,11 @@ impl MonitorStream {
             let mut words = vec!["AUTH"];
             words.extend(dial.user.as_deref());
             words.push(password.reveal());
-            said(&mut lines, &words).await?;
+            send(&mut lines, &words).await?;
         }
         // A server that does not know names of connections serves all the same.
-        let _ = said(&mut lines, &["CLIENT", "SETNAME", "locklab-watch"]).await;
-        said(&mut lines, &["MONITOR"]).await?;
+        let _ = send(&mut lines, &["CLIENT", "SETNAME", "locklab-watch"]).await;
+        send(&mut lines, &["MONITOR"]).await?;
         Ok(MonitorStream { lines })
     }
 
@@ -89,7 +89,7 @@ impl MonitorStream {
 }
 
 /// Sends a command and takes its answer of one line.
-async fn said(lines: &mut BufReader<Box<dyn SecureStream>>, words: &[&str]) -> io::Result<()> {
+async fn send(lines: &mut BufReader<Box<dyn SecureStream>>, words: &[&str]) -> io::Result<()> {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     let answered = async {

@@ -29,7 +29,7 @@ pub(crate) struct Children {
     /// What the servers are, if not Redis.
     system: Option<&'static dyn System>,
     /// What nodes run in its place since they were upgraded.
-    others: Mutex<BTreeMap<String, PathBuf>>,
+    upgraded: Mutex<BTreeMap<String, PathBuf>>,
     env: BTreeMap<String, Vec<(String, String)>>,
     deployment: String,
     detach: bool,
@@ -46,7 +46,7 @@ impl Children {
         Children {
             program,
             system: record.topology.system(),
-            others: Mutex::default(),
+            upgraded: Mutex::default(),
             env,
             deployment: record.id.clone(),
             detach: record.detached,
@@ -55,7 +55,11 @@ impl Children {
     }
 
     /// Runs what a node's server needs before it can start, to its end; it ends with this process.
-    async fn run(&self, mut command: Command, node: &PlannedNode) -> Result<(), ClusterError> {
+    async fn run_to_end(
+        &self,
+        mut command: Command,
+        node: &PlannedNode,
+    ) -> Result<(), ClusterError> {
         command.env(MARK, &self.deployment);
         let failed = |error| failed!("cannot prepare {}: {error}", node.name);
         let mut child = spawn(command, &node.log, false).await.map_err(failed)?;
@@ -76,12 +80,12 @@ impl Children {
 #[async_trait]
 impl Runner for Children {
     async fn start(&self, node: &PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
-        let other = self.others.lock().unwrap().get(&node.name).cloned();
+        let other = self.upgraded.lock().unwrap().get(&node.name).cloned();
         let program = other.as_ref().unwrap_or(&self.program);
         let mut command = match self.system {
             Some(system) => {
                 if let Some(first) = system.bootstrap(program, node) {
-                    self.run(unprivileged(system, first), node).await?;
+                    self.run_to_end(unprivileged(system, first), node).await?;
                 }
                 unprivileged(system, system.program(program))
             }
@@ -101,8 +105,11 @@ impl Runner for Children {
         Ok(process)
     }
 
-    fn run_from_now_on(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
-        self.others.lock().unwrap().insert(node.to_owned(), program);
+    fn set_program(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
+        self.upgraded
+            .lock()
+            .unwrap()
+            .insert(node.to_owned(), program);
         Ok(())
     }
 
@@ -165,7 +172,7 @@ type Request = (Command, oneshot::Sender<io::Result<Child>>);
 async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
     let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();
-    let request = (prepared(command, log, detach)?, reply);
+    let request = (prepare(command, log, detach)?, reply);
     spawner().send(request).map_err(|_| ended())?;
     answer.await.map_err(|_| ended())?
 }
@@ -192,7 +199,7 @@ fn spawner() -> &'static mpsc::Sender<Request> {
     })
 }
 
-fn prepared(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
+fn prepare(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
     let log = OpenOptions::new().create(true).append(true).open(log)?;
     command
         .stdin(Stdio::null())

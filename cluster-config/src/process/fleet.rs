@@ -29,7 +29,7 @@ pub(crate) struct Fleet {
     /// Where the processes of its nodes are named, if their addresses do not tell who dials.
     links: Option<LinkTable>,
     /// Whether the servers outlive this value and this process.
-    pub(crate) let_go: bool,
+    pub(crate) is_detached: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Fleet {
             own: Some(OwnedServers { runner, record }),
             system,
             links: links.filter(|_| system.is_some()),
-            let_go: false,
+            is_detached: false,
         };
         for node in &fleet.nodes {
             let made = fs::create_dir_all(&node.dir)
@@ -75,13 +75,13 @@ impl Fleet {
         Ok(fleet)
     }
 
-    pub(crate) fn of_others(nodes: Vec<PlannedNode>) -> Fleet {
+    pub(crate) fn of_external(nodes: Vec<PlannedNode>) -> Fleet {
         Fleet {
             nodes,
             own: None,
             system: None,
             links: None,
-            let_go: false,
+            is_detached: false,
         }
     }
 
@@ -113,8 +113,8 @@ impl Fleet {
         })
     }
 
-    pub(crate) fn run_from_now_on(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
-        self.runner(node)?.run_from_now_on(node, program)
+    pub(crate) fn set_program(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
+        self.runner(node)?.set_program(node, program)
     }
 
     /// Whether the server of a node has ended by itself or by a signal; `None` while it runs.
@@ -209,7 +209,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        if !self.let_go {
+        if !self.is_detached {
             // Nobody is left to be told; what stays is listed in the record and swept at the next start.
             let _ = self.end();
         }

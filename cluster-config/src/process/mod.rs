@@ -70,14 +70,14 @@ impl Provisioner for Process {
         }
         let program = server.path.clone();
         let env = options.env.clone();
-        let way = ProvisionerSettings {
+        let settings = ProvisionerSettings {
             kind: ProvisionerKind::Process,
             server: Some(server),
             version: None,
             image: None,
             runner: Box::new(|record| Ok(Box::new(Children::new(program, env, record)))),
         };
-        bring_up(topology, options, way).await
+        bring_up(topology, options, settings).await
     }
 }
 
@@ -98,7 +98,7 @@ type MakeRunner<'a> =
 pub(crate) async fn bring_up(
     topology: &Topology,
     options: &UpOptions,
-    way: ProvisionerSettings<'_>,
+    settings: ProvisionerSettings<'_>,
 ) -> Result<Deployment, ClusterError> {
     if options.detach && options.links == Links::Proxied {
         bail!(
@@ -110,7 +110,7 @@ pub(crate) async fn bring_up(
         .map_err(|error| failed!("{}: {error}", options.dir.display()))?;
     let access = Access::of(topology);
     let plan = |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
-    let listens = |port| plan(port, &dir).listens();
+    let listens = |port| plan(port, &dir).listen_addresses();
     // How many there are and who talks to whom does not depend on the port.
     capacity::ensure(&plan(1, &dir).nodes, options.links)?;
     let ports = ports::reserve(options.port, PORTS, listens)?;
@@ -119,17 +119,20 @@ pub(crate) async fn bring_up(
     for node in &layout.nodes {
         node.dial.check()?;
     }
-    let version = way.server.as_ref().map(|server| server.version.clone());
-    let version = version.or(way.version);
+    let version = settings
+        .server
+        .as_ref()
+        .map(|server| server.version.clone());
+    let version = version.or(settings.version);
     let id = registry::new_id(topology.kind);
     let record = Running {
         id: id.clone(),
         topology: topology.kind,
-        provisioner: way.kind,
-        image: way.image,
+        provisioner: settings.kind,
+        image: settings.image,
         url: layout.shown_url.clone(),
         server_version: version.clone().unwrap_or_default(),
-        server: way.server,
+        server: settings.server,
         modules: Vec::new(),
         tls: topology.tls,
         owner: registry::this_process()?,
@@ -143,12 +146,12 @@ pub(crate) async fn bring_up(
     let sources = layout.nodes.iter();
     let sources = sources.map(|node| (node.address.ip(), node.name.clone()));
     let proxies = Proxies::open(options, &layout.nodes, topology.kind, sources.collect()).await?;
-    let runner = (way.runner)(&record)?;
+    let runner = (settings.runner)(&record)?;
     // From here on the fleet ends its servers when an error or a dropped call leaves this function.
     let table = proxies.as_ref().map(|proxies| proxies.table.clone());
     let mut fleet = Fleet::new(runner, layout.nodes.clone(), record, table)?;
     if let Some(tls) = &layout.tls {
-        let addresses = layout.listens();
+        let addresses = layout.listen_addresses();
         let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         tls.make(&Vec::from_iter(addresses))?;
     }
@@ -167,7 +170,7 @@ pub(crate) async fn bring_up(
         record.server_version = version.clone();
         record.modules = modules;
     })?;
-    fleet.let_go = options.detach;
+    fleet.is_detached = options.detach;
     Ok(Deployment {
         topology: topology.clone(),
         id,
@@ -215,18 +218,18 @@ async fn start_all(
         for node in &fleet.nodes {
             fleet.spawn(&node.name).await?;
         }
-        try_join_all(fleet.nodes.iter().map(|node| start.ready(node))).await?;
+        try_join_all(fleet.nodes.iter().map(|node| start.wait_until_ready(node))).await?;
     } else if topology.kind == crate::TopologyKind::Cluster {
-        try_join_all(fleet.nodes.iter().map(|node| start.server(node))).await?;
+        try_join_all(fleet.nodes.iter().map(|node| start.start_server(node))).await?;
     } else {
         for role in [Role::Master, Role::Replica] {
-            try_join_all(of_role(role).map(|node| start.server(node))).await?;
+            try_join_all(of_role(role).map(|node| start.start_server(node))).await?;
         }
         if topology.replicas > 0 {
-            let counted = |master| start.counts_replicas(master, topology.replicas);
+            let counted = |master| start.wait_for_replicas(master, topology.replicas);
             try_join_all(of_role(Role::Master).map(counted)).await?;
         }
-        try_join_all(of_role(Role::Sentinel).map(|node| start.server(node))).await?;
+        try_join_all(of_role(Role::Sentinel).map(|node| start.start_server(node))).await?;
     }
-    start.settle(topology).await
+    start.wait_until_settled(topology).await
 }

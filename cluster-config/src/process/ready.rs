@@ -83,17 +83,17 @@ impl Start<'_> {
         }
     }
 
-    pub(crate) async fn server(self, node: &PlannedNode) -> Result<(), ClusterError> {
+    pub(crate) async fn start_server(self, node: &PlannedNode) -> Result<(), ClusterError> {
         self.fleet.spawn(&node.name).await?;
-        self.ready(node).await
+        self.wait_until_ready(node).await
     }
 
     /// Waits until a server that was started can be used.
-    pub(crate) async fn ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
+    pub(crate) async fn wait_until_ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
         if let Some(system) = self.fleet.system {
-            return self.serves(system, node).await;
+            return self.wait_until_serving(system, node).await;
         }
-        self.answers(node).await?;
+        self.wait_for_pong(node).await?;
         match node.role {
             Role::Sentinel => self.hurry_sentinel(node).await,
             Role::Master | Role::Replica => Ok(()),
@@ -101,7 +101,11 @@ impl Start<'_> {
     }
 
     /// The node serves. One whose ensemble cannot have a leader, since most of it is away, has done its part when it listens.
-    async fn serves(self, system: &dyn System, node: &PlannedNode) -> Result<(), ClusterError> {
+    async fn wait_until_serving(
+        self,
+        system: &dyn System,
+        node: &PlannedNode,
+    ) -> Result<(), ClusterError> {
         self.until(node, || async {
             let why = match system.hello(node.address).await {
                 Ok(_) => return Ok(()),
@@ -120,7 +124,7 @@ impl Start<'_> {
     }
 
     /// The node answers PING, which it refuses while it loads its data.
-    async fn answers(self, node: &PlannedNode) -> Result<(), ClusterError> {
+    async fn wait_for_pong(self, node: &PlannedNode) -> Result<(), ClusterError> {
         self.until(node, || async {
             match ask(&node.dial, &["PING"], ANSWER).await? {
                 Value::SimpleString(word) if word == "PONG" => Ok(()),
@@ -145,7 +149,11 @@ impl Start<'_> {
     }
 
     /// A command succeeds, however often it has to be sent.
-    async fn accepts(self, node: &PlannedNode, args: &[&str]) -> Result<String, ClusterError> {
+    async fn send_until_accepted(
+        self,
+        node: &PlannedNode,
+        args: &[&str],
+    ) -> Result<String, ClusterError> {
         self.until(node, || async {
             ask(&node.dial, args, ANSWER)
                 .await
@@ -155,7 +163,7 @@ impl Start<'_> {
         .await
     }
 
-    async fn linked(self, replica: &PlannedNode) -> Result<(), ClusterError> {
+    async fn wait_for_link(self, replica: &PlannedNode) -> Result<(), ClusterError> {
         self.until(replica, || async {
             let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);
             let status = field(&info, "master_link_status");
@@ -166,7 +174,7 @@ impl Start<'_> {
 
     /// `replicas` replicas acknowledge something that was sent through the master's stream after they were linked. Linked
     /// alone would not do: the stream may start later.
-    pub(crate) async fn counts_replicas(
+    pub(crate) async fn wait_for_replicas(
         self,
         master: &PlannedNode,
         replicas: u32,
@@ -194,11 +202,11 @@ impl Start<'_> {
         const PERIODS: &str = "SENTINEL DEBUG info-period 500 ask-period 100 ping-period 300 publish-period 100 \
                                min-link-reconnect-period 100 tilt-period 1000";
         let args: Vec<&str> = PERIODS.split(' ').collect();
-        self.accepts(sentinel, &args).await.map(drop)
+        self.send_until_accepted(sentinel, &args).await.map(drop)
     }
 
     /// Every sentinel knows every replica, linked to the master, and every peer.
-    async fn sentinels_agree(self, topology: &Topology) -> Result<(), ClusterError> {
+    async fn wait_for_sentinels(self, topology: &Topology) -> Result<(), ClusterError> {
         let sentinels = self
             .fleet
             .nodes
@@ -231,13 +239,13 @@ impl Start<'_> {
     }
 
     /// Every member calls the cluster ok, knows all others, and lists every replica; every replica is linked.
-    async fn cluster_agrees(self, topology: &Topology) -> Result<(), ClusterError> {
+    async fn wait_for_cluster(self, topology: &Topology) -> Result<(), ClusterError> {
         let known = &self.fleet.nodes.len().to_string();
         // Each range is two bounds, the master, and the replicas that the member believes to be of use.
         let entry = 3 + topology.replicas as usize;
         try_join_all(self.fleet.nodes.iter().map(|node| async move {
             if node.role == Role::Replica {
-                self.linked(node).await?;
+                self.wait_for_link(node).await?;
             }
             self.until(node, || async {
                 let info = text(&ask(&node.dial, &["CLUSTER", "INFO"], ANSWER).await?);
@@ -266,14 +274,14 @@ impl Start<'_> {
     }
 
     /// Whatever a topology owes beyond servers that answer.
-    pub(crate) async fn settle(self, topology: &Topology) -> Result<(), ClusterError> {
+    pub(crate) async fn wait_until_settled(self, topology: &Topology) -> Result<(), ClusterError> {
         match topology.kind {
             TopologyKind::Sentinel => {
-                self.sentinels_agree(topology).await?;
-                self.counts_replicas(&self.fleet.nodes[0], topology.replicas)
+                self.wait_for_sentinels(topology).await?;
+                self.wait_for_replicas(&self.fleet.nodes[0], topology.replicas)
                     .await
             }
-            TopologyKind::Cluster => self.cluster_agrees(topology).await,
+            TopologyKind::Cluster => self.wait_for_cluster(topology).await,
             _ => Ok(()),
         }
     }

@@ -15,11 +15,11 @@ pub(super) struct Cutter {
     ends: Arc<ConnectionEnds>,
     splitter: Splitter,
     /// The beginning of a message whose end has not been read.
-    tail: Vec<u8>,
+    partial_message: Vec<u8>,
     /// Whether the beginning of the message under way has been let through, so that it cannot be taken back.
-    begun: bool,
+    is_passing: bool,
     /// Whether a message was lost without which no other may follow.
-    torn: bool,
+    is_torn: bool,
 }
 
 impl Cutter {
@@ -31,17 +31,17 @@ impl Cutter {
         Cutter {
             ends: Arc::clone(ends),
             splitter: Splitter::new(side),
-            tail: Vec::new(),
-            begun: false,
-            torn: false,
+            partial_message: Vec::new(),
+            is_passing: false,
+            is_torn: false,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tail.is_empty() && !self.torn
+        self.partial_message.is_empty() && !self.is_torn
     }
 
-    pub(super) fn listen(&mut self, mut bytes: &[u8], opposite: &mut Flow) {
+    pub(super) fn note_messages(&mut self, mut bytes: &[u8], opposite: &mut Flow) {
         let ends = Arc::clone(&self.ends);
         let Some(dialogue) = &ends.dialogue else {
             return;
@@ -51,10 +51,10 @@ impl Cutter {
         while !bytes.is_empty() {
             match self.splitter.next(&mut bytes, dialogue) {
                 Piece::Message(first) => {
-                    self.begun = false;
-                    self.understand(first, dialogue, opposite, self.labels());
+                    self.is_passing = false;
+                    self.note_message(first, dialogue, opposite, self.labels());
                 }
-                Piece::Part => self.begun = true,
+                Piece::Part => self.is_passing = true,
                 Piece::Raw => {}
             }
         }
@@ -70,7 +70,7 @@ impl Cutter {
         };
         opposite.refresh();
         let dialogue = &mut *dialogue.lock().unwrap();
-        let looks = flow.reads_messages();
+        let reads_messages = flow.reads_messages();
         let mut rest = bytes;
         let mut passing = Vec::new();
         while !rest.is_empty() {
@@ -79,38 +79,39 @@ impl Cutter {
             let taken = &before[..before.len() - rest.len()];
             let first = match piece {
                 Piece::Part
-                    if (looks || self.torn)
-                        && !self.begun
-                        && self.tail.len() + taken.len() <= MESSAGE_MOST =>
+                    if (reads_messages || self.is_torn)
+                        && !self.is_passing
+                        && self.partial_message.len() + taken.len() <= MESSAGE_MOST =>
                 {
-                    self.tail.extend_from_slice(taken);
+                    self.partial_message.extend_from_slice(taken);
                     continue;
                 }
-                Piece::Part | Piece::Raw if self.torn => {
+                Piece::Part | Piece::Raw if self.is_torn => {
                     parcels.push(Parcel::new(Content::Reset));
                     return parcels;
                 }
                 Piece::Part | Piece::Raw => {
-                    self.begun = piece == Piece::Part;
-                    passing.append(&mut self.tail);
+                    self.is_passing = piece == Piece::Part;
+                    passing.append(&mut self.partial_message);
                     passing.extend_from_slice(taken);
                     continue;
                 }
                 Piece::Message(first) => first,
             };
-            let whole = !std::mem::take(&mut self.begun);
+            let whole = !std::mem::take(&mut self.is_passing);
             let labels = self.labels();
-            let (marks, takes_a_turn) = self.meaning(first, whole, dialogue, flow, labels.0);
-            if self.torn && takes_a_turn {
+            let (marks, takes_a_turn) =
+                self.marks_of_message(first, whole, dialogue, flow, labels.0);
+            if self.is_torn && takes_a_turn {
                 push(&mut parcels, passing, Marks::new(), flow);
                 parcels.push(Parcel::new(Content::Reset));
                 return parcels;
             }
             if marks.is_empty() {
                 if self.splitter.side() == MessageDirection::Commands {
-                    self.understand(first, dialogue, opposite, labels);
+                    self.note_message(first, dialogue, opposite, labels);
                 }
-                passing.append(&mut self.tail);
+                passing.append(&mut self.partial_message);
                 passing.extend_from_slice(taken);
                 continue;
             }
@@ -120,29 +121,29 @@ impl Cutter {
                 Marks::new(),
                 flow,
             );
-            let mut message = std::mem::take(&mut self.tail);
+            let mut message = std::mem::take(&mut self.partial_message);
             message.extend_from_slice(taken);
             let lost = push(&mut parcels, message, marks, flow);
-            self.torn |= lost && takes_a_turn;
+            self.is_torn |= lost && takes_a_turn;
             if !lost && self.splitter.side() == MessageDirection::Commands {
-                self.understand(first, dialogue, opposite, labels);
+                self.note_message(first, dialogue, opposite, labels);
             }
         }
         push(&mut parcels, passing, Marks::new(), flow);
         parcels
     }
 
-    pub(super) fn rest(&mut self, flow: &Flow) -> Vec<Parcel> {
+    pub(super) fn take_rest(&mut self, flow: &Flow) -> Vec<Parcel> {
         let mut parcels = Vec::new();
-        let tail = std::mem::take(&mut self.tail);
-        if !self.torn {
-            push(&mut parcels, tail, Marks::new(), flow);
+        let partial_message = std::mem::take(&mut self.partial_message);
+        if !self.is_torn {
+            push(&mut parcels, partial_message, Marks::new(), flow);
         }
         parcels
     }
 
     /// The faults that mean the message that has just ended, and whether the receiver counts on it.
-    fn meaning(
+    fn marks_of_message(
         &self,
         first: u8,
         whole: bool,
@@ -173,17 +174,17 @@ impl Cutter {
         match self.splitter.side() {
             MessageDirection::Commands => self
                 .ends
-                .labelled(|labels, passage| labels.command(passage, self.splitter.words())),
+                .label_of(|labels, passage| labels.command(passage, self.splitter.words())),
             MessageDirection::Replies => (None, None),
         }
     }
 
     fn push_label(&self) -> Label {
         self.ends
-            .labelled(|labels, passage| labels.push(passage, self.splitter.words()))
+            .label_of(|labels, passage| labels.push(passage, self.splitter.words()))
     }
 
-    fn understand(
+    fn note_message(
         &self,
         first: u8,
         dialogue: &mut Dialogue,
@@ -206,7 +207,7 @@ fn push(parcels: &mut Vec<Parcel>, bytes: Vec<u8>, marks: Marks, flow: &Flow) ->
     if bytes.is_empty() {
         return false;
     }
-    let most = flow.piece();
+    let most = flow.largest_chunk();
     if marks.is_empty() && most < bytes.len() {
         for piece in bytes.chunks(most) {
             treat(parcels, Parcel::new(Content::Bytes(piece.to_vec())), flow);

@@ -87,7 +87,7 @@ impl Proxies {
                     real: SocketAddr::new(node.address.ip(), real),
                     sources: Arc::clone(&sources),
                     // The cluster's bus speaks a language of its own, and so do other systems.
-                    listens: kind.is_redis() && real == node.address.port(),
+                    speaks_redis: kind.is_redis() && real == node.address.port(),
                 };
                 let announced = SocketAddr::new(node.announced.ip(), announced);
                 let _inside = handle.enter();
@@ -137,7 +137,7 @@ struct Proxy {
     real: SocketAddr,
     sources: Arc<BTreeMap<IpAddr, String>>,
     /// Whether what is said may be Redis and is listened to.
-    listens: bool,
+    speaks_redis: bool,
 }
 
 impl Proxy {
@@ -159,7 +159,7 @@ impl Proxy {
         let ends = self.register(peer, local).await?;
         let mut out = self.table.flow(&ends, Direction::Out);
         let back = self.table.flow(&ends, Direction::Back);
-        if admitted(&mut out, back).await.is_err() {
+        if wait_until_admitted(&mut out, back).await.is_err() {
             return stream.set_zero_linger();
         }
         match TcpStream::connect(self.real).await {
@@ -175,22 +175,22 @@ impl Proxy {
         local: SocketAddr,
     ) -> std::io::Result<Arc<ConnectionEnds>> {
         let node = self.node.clone();
-        let manners = ProxyBehaviour {
-            listens: self.listens,
+        let behaviour = ProxyBehaviour {
+            speaks_redis: self.speaks_redis,
             half_open: true,
         };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));
-            return Ok(self.table.register(dialler, node, peer, local, manners));
+            return Ok(self.table.register(dialler, node, peer, local, behaviour));
         }
         let table = self.table.clone();
-        let looked_up = move || table.register(None, node, peer, local, manners);
+        let looked_up = move || table.register(None, node, peer, local, behaviour);
         Ok(tokio::task::spawn_blocking(looked_up).await?)
     }
 }
 
 /// Waits while a cut holds the way to the node; an error if a fault lets no connection live.
-async fn admitted(out: &mut Flow, mut back: Flow) -> Result<(), ConnectionEnding> {
+async fn wait_until_admitted(out: &mut Flow, mut back: Flow) -> Result<(), ConnectionEnding> {
     loop {
         if let Some(ending) = out.ending().or(back.ending()) {
             return Err(ending);

@@ -47,8 +47,8 @@ impl ProxyRoute {
         peer: SocketAddr,
     ) -> io::Result<()> {
         let local = client.local_addr()?;
-        let manners = ProxyBehaviour {
-            listens: false,
+        let behaviour = ProxyBehaviour {
+            speaks_redis: false,
             half_open: false,
         };
         let ends = self.table.register(
@@ -56,7 +56,7 @@ impl ProxyRoute {
             self.upstream.clone(),
             peer,
             local,
-            manners,
+            behaviour,
         );
         pump::carry(&self.table, &ends, client, upstream).await
     }

@@ -25,7 +25,7 @@ use super::fine_timer::FineTimer;
 use super::table::{ConnectionEnds, Direction, Flow, LinkTable, Treatments, Verdict};
 
 /// Bytes that one direction of a connection may have under way; beyond that the sender feels back-pressure.
-const UNDER_WAY: usize = 64 * 1024 * 1024;
+const UNDER_WAY_MAX: usize = 64 * 1024 * 1024;
 const READ_SIZE: usize = 32 * 1024;
 
 struct Queue {
@@ -130,12 +130,12 @@ async fn ending(mut out: Flow, mut back: Flow) -> ConnectionEnding {
         tokio::select! {
             () = out.changed() => {}
             () = back.changed() => {}
-            ending = at(deadline) => return ending,
+            ending = ending_at(deadline) => return ending,
         }
     }
 }
 
-async fn at(deadline: Option<(Instant, ConnectionEnding)>) -> ConnectionEnding {
+async fn ending_at(deadline: Option<(Instant, ConnectionEnding)>) -> ConnectionEnding {
     match deadline {
         Some((at, ending)) => {
             sleep_until(at).await;
@@ -172,7 +172,7 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
         opposite,
         cutter,
     } = &mut reader;
-    let room = Arc::new(Semaphore::new(UNDER_WAY));
+    let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut buffer = vec![0; READ_SIZE];
     let last = loop {
         let length = match from.read(&mut buffer).await {
@@ -183,7 +183,7 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
         let mut bytes = &buffer[..length];
         flow.refresh();
         let parcels = if flow.is_quiet() && queue.is_empty() && cutter.is_empty() {
-            cutter.listen(bytes, opposite);
+            cutter.note_messages(bytes, opposite);
             // On an error all of it is queued, and the writer learns what is wrong.
             let written = to.try_write(bytes).unwrap_or(0);
             bytes = &bytes[written..];
@@ -204,7 +204,7 @@ async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue:
             }
         }
     };
-    for parcel in cutter.rest(flow) {
+    for parcel in cutter.take_rest(flow) {
         queue.push(parcel);
     }
     queue.push(Parcel::new(last));
@@ -219,7 +219,7 @@ struct Writer {
 impl Writer {
     fn new(table: &LinkTable, ends: &Arc<ConnectionEnds>, direction: Direction) -> Writer {
         Writer {
-            half_open: ends.manners.half_open,
+            half_open: ends.behaviour.half_open,
             flow: table.flow(ends, direction),
             timer: FineTimer::default(),
         }
@@ -287,17 +287,17 @@ async fn write(
     to: &TcpStream,
     mut parcels: UnboundedReceiver<Parcel>,
     queue: &Queue,
-    other_way: &Queue,
+    opposite: &Queue,
 ) -> Result<(), ConnectionEnding> {
     let mut receiver_gone = false;
     while let Some(mut parcel) = parcels.recv().await {
-        let verdict = until_due(&mut parcel, &mut writer.flow, &mut writer.timer).await;
+        let verdict = wait_until_due(&mut parcel, &mut writer.flow, &mut writer.timer).await;
         if let Some((_, ending)) = verdict.ends {
             return Err(ending);
         }
         match &parcel.content {
             Content::Bytes(bytes) => {
-                let passing = verdict.last.unwrap_or(bytes.len()).min(bytes.len());
+                let passing = verdict.close_after.unwrap_or(bytes.len()).min(bytes.len());
                 if !receiver_gone
                     && !verdict.lost
                     && writer
@@ -306,9 +306,9 @@ async fn write(
                         .is_err()
                 {
                     receiver_gone = true;
-                    other_way.push(Parcel::new(Content::Reset));
+                    opposite.push(Parcel::new(Content::Reset));
                 }
-                if verdict.last.is_some() {
+                if verdict.close_after.is_some() {
                     return Err(ConnectionEnding::Close);
                 }
                 writer.flow.delivered(&parcel.treatments);
@@ -331,7 +331,7 @@ async fn write(
 }
 
 /// Returns when the link lets the parcel through, with what remains to be done to it.
-async fn until_due(parcel: &mut Parcel, flow: &mut Flow, timer: &mut FineTimer) -> Verdict {
+async fn wait_until_due(parcel: &mut Parcel, flow: &mut Flow, timer: &mut FineTimer) -> Verdict {
     loop {
         flow.refresh();
         parcel.treat(flow);
@@ -342,7 +342,7 @@ async fn until_due(parcel: &mut Parcel, flow: &mut Flow, timer: &mut FineTimer) 
         }
         let late = verdict
             .ends
-            .map_or(verdict.late, |(after, _)| verdict.late + after);
+            .map_or(verdict.delay, |(after, _)| verdict.delay + after);
         let due = parcel.read_at + late;
         if late.is_zero() || due <= Instant::now() {
             return verdict;

@@ -25,7 +25,7 @@ pub struct LinkTable {
 #[derive(Debug, Default)]
 struct LinkTableState {
     /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
-    faults: watch::Sender<Vec<Arc<Active>>>,
+    faults: watch::Sender<Vec<Arc<ActiveFault>>>,
     next_id: AtomicU64,
     processes: Mutex<Arc<BTreeMap<Party, u32>>>,
     connections: Mutex<BTreeMap<u64, Weak<ConnectionEnds>>>,
@@ -33,16 +33,15 @@ struct LinkTableState {
 }
 
 #[derive(Debug)]
-struct Active {
-    /// Of this form of the fault: what an earlier form decided about a chunk is void.
+struct ActiveFault {
+    /// Changes with the fault's settings: what it decided about a chunk with other settings is void.
     id: u64,
-    /// Of the fault, whatever its form.
-    place: u64,
-    /// Nobody in particular: anybody.
+    fault_id: u64,
+    /// `None`: anybody.
     from: Option<Party>,
     to: Option<Party>,
     fault: Box<dyn FaultBehaviour>,
-    done: Arc<FaultEffect>,
+    effect: Arc<FaultEffect>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +49,12 @@ struct FaultEffect {
     bytes: AtomicU64,
     chunks: AtomicU64,
     connections: Mutex<BTreeSet<u64>>,
+}
+
+impl FaultEffect {
+    fn count_connection(&self, id: u64) {
+        self.connections.lock().unwrap().insert(id);
+    }
 }
 
 #[derive(Debug)]
@@ -64,19 +69,19 @@ pub(crate) struct ConnectionEnds {
     /// What is said over it, if that is of interest.
     pub(super) dialogue: Option<Mutex<Dialogue>>,
     labels: Arc<OnceLock<Arc<dyn Labels>>>,
-    pub(super) manners: ProxyBehaviour,
+    pub(super) behaviour: ProxyBehaviour,
 }
 
 #[derive(Debug)]
 pub(super) struct ProxyBehaviour {
-    pub(super) listens: bool,
+    pub(super) speaks_redis: bool,
     /// Whether one direction may end while the other goes on.
     pub(super) half_open: bool,
 }
 
 impl ConnectionEnds {
     /// What `ask` makes of a message of a client that was named; nothing while nobody gives labels.
-    pub(super) fn labelled<L: Default>(
+    pub(super) fn label_of<L: Default>(
         &self,
         ask: impl Fn(&dyn Labels, MessagePassage<'_>) -> L,
     ) -> L {
@@ -106,7 +111,7 @@ impl LinkTable {
     /// Puts a fault on the bytes that flow `from -> to`, by whichever side the connection was dialled; at once on open connections, and on those opened
     /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
-        self.put(Some(from.clone()), Some(to.clone()), fault.behaviour())
+        self.add_fault(Some(from.clone()), Some(to.clone()), fault.behaviour())
     }
 
     /// Counts the messages that the pattern means and that flow `from -> to`, `None` being anybody, as each is handed to its
@@ -125,7 +130,7 @@ impl LinkTable {
         let (passed, count) = watch::channel(0);
         let fault = Box::new(MessageCounter { pattern, passed });
         MessageWatch {
-            _guard: self.put(from.cloned(), to.cloned(), fault),
+            _guard: self.add_fault(from.cloned(), to.cloned(), fault),
             count,
         }
     }
@@ -138,20 +143,20 @@ impl LinkTable {
     }
 
     /// Puts a fault on the bytes that flow `from -> to`, `None` being anybody.
-    pub(crate) fn put(
+    pub(crate) fn add_fault(
         &self,
         from: Option<Party>,
         to: Option<Party>,
         fault: Box<dyn FaultBehaviour>,
     ) -> LinkGuard {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let active = Arc::new(Active {
+        let active = Arc::new(ActiveFault {
             id,
-            place: id,
+            fault_id: id,
             from,
             to,
             fault,
-            done: Arc::default(),
+            effect: Arc::default(),
         });
         let listed = Arc::clone(&active);
         self.shared.faults.send_modify(|faults| faults.push(listed));
@@ -187,7 +192,7 @@ impl LinkTable {
     fn name_processes(&self, change: impl FnOnce(&mut BTreeMap<Party, u32>)) {
         change(Arc::make_mut(&mut self.shared.processes.lock().unwrap()));
         for ends in self.ends() {
-            self.name(&ends);
+            self.look_up_dialler(&ends);
         }
         // Wakes every connection, which then looks at its ends again.
         self.shared.faults.send_modify(|_| ());
@@ -201,7 +206,7 @@ impl LinkTable {
         node: Party,
         peer: SocketAddr,
         local: SocketAddr,
-        manners: ProxyBehaviour,
+        behaviour: ProxyBehaviour,
     ) -> Arc<ConnectionEnds> {
         let ends = Arc::new(ConnectionEnds {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
@@ -210,22 +215,22 @@ impl LinkTable {
             peer,
             local,
             opened: Instant::now(),
-            dialogue: manners.listens.then(Mutex::default),
+            dialogue: behaviour.speaks_redis.then(Mutex::default),
             labels: Arc::clone(&self.shared.labels),
-            manners,
+            behaviour,
         });
         {
             let mut connections = self.shared.connections.lock().unwrap();
             connections.retain(|_, ends| ends.strong_count() > 0);
             connections.insert(ends.id, Arc::downgrade(&ends));
         }
-        self.name(&ends);
+        self.look_up_dialler(&ends);
         ends
     }
 
     /// Says who dialled, if its address did not. The look-up is slow when the kernel's table is long, so it is made without the lock, which
     /// every new connection needs; and it is made again if processes were named anew meanwhile.
-    fn name(&self, ends: &ConnectionEnds) {
+    fn look_up_dialler(&self, ends: &ConnectionEnds) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
         }
@@ -244,9 +249,9 @@ impl LinkTable {
             ends: Arc::clone(ends),
             direction,
             active: Vec::new(),
-            lifted: None,
+            ending_of_lifted: None,
         };
-        flow.select();
+        flow.select_faults();
         flow
     }
 
@@ -268,11 +273,11 @@ pub(crate) enum Direction {
 /// One direction of one connection: which faults concern it now.
 #[derive(Debug)]
 pub(super) struct Flow {
-    faults: watch::Receiver<Vec<Arc<Active>>>,
+    faults: watch::Receiver<Vec<Arc<ActiveFault>>>,
     ends: Arc<ConnectionEnds>,
     direction: Direction,
-    active: Vec<Arc<Active>>,
-    lifted: Option<ConnectionEnding>,
+    active: Vec<Arc<ActiveFault>>,
+    ending_of_lifted: Option<ConnectionEnding>,
 }
 
 /// What the faults on a link together do to a chunk.
@@ -280,11 +285,11 @@ pub(super) struct Flow {
 pub(super) struct Verdict {
     /// Some fault holds it; then nothing else matters yet.
     pub(super) hold: bool,
-    pub(super) late: Duration,
+    pub(super) delay: Duration,
     /// The smallest pieces that a fault asks for, and the pause after each.
     pub(super) slice: Option<Slices>,
     /// The connection is closed after so many of its bytes.
-    pub(super) last: Option<usize>,
+    pub(super) close_after: Option<usize>,
     pub(super) lost: bool,
     /// It never arrives, and the connection ends so long after it was read.
     pub(super) ends: Option<(Duration, ConnectionEnding)>,
@@ -297,11 +302,11 @@ impl Flow {
     pub(super) fn refresh(&mut self) {
         // An error means that the table is gone; then nothing changes any more.
         if self.faults.has_changed().unwrap_or(false) {
-            self.select();
+            self.select_faults();
         }
     }
 
-    fn select(&mut self) {
+    fn select_faults(&mut self) {
         let dialler = self.ends.dialler.lock().unwrap().clone();
         let (from, to) = match self.direction {
             Direction::Out => (&dialler, &self.ends.node),
@@ -310,11 +315,13 @@ impl Flow {
         let faults = self.faults.borrow_and_update();
         let concerned = faults
             .iter()
-            .filter(|active| is(&active.from, from) && is(&active.to, to));
-        let active: Vec<Arc<Active>> = concerned.cloned().collect();
+            .filter(|active| includes(&active.from, from) && includes(&active.to, to));
+        let active: Vec<Arc<ActiveFault>> = concerned.cloned().collect();
         for old in &self.active {
-            if !active.iter().any(|new| new.place == old.place) {
-                self.lifted = self.lifted.or(old.fault.ends_when_lifted(self.ends.id));
+            if !active.iter().any(|new| new.fault_id == old.fault_id) {
+                self.ending_of_lifted = self
+                    .ending_of_lifted
+                    .or(old.fault.ends_when_lifted(self.ends.id));
             }
         }
         self.active = active;
@@ -346,7 +353,7 @@ impl Flow {
 
     pub(super) fn delivered(&self, treatments: &Treatments) {
         for (id, treatment) in treatments {
-            if *treatment == Treatment::Noted
+            if *treatment == Treatment::Counted
                 && let Some(active) = self.active.iter().find(|active| active.id == *id)
             {
                 active.fault.delivered();
@@ -356,7 +363,7 @@ impl Flow {
 
     pub(super) async fn changed(&mut self) {
         if self.faults.changed().await.is_ok() {
-            self.select();
+            self.select_faults();
         } else {
             std::future::pending::<()>().await;
         }
@@ -371,7 +378,7 @@ impl Flow {
         marks: &[u64],
         treatments: &mut Treatments,
     ) {
-        let ends = bytes.is_none();
+        let is_end = bytes.is_none();
         for active in &self.active {
             if treatments.iter().any(|(id, _)| *id == active.id) {
                 continue;
@@ -382,15 +389,15 @@ impl Flow {
                 bytes,
                 read_at,
                 connection: self.ends.id,
-                meant: marks.contains(&active.id),
-                ends,
+                is_match: marks.contains(&active.id),
+                is_end,
             });
             treatments.push((active.id, treatment));
             // An end of stream is treated as bytes are, but harming it proves nothing.
-            if !matches!(treatment, Treatment::Pass | Treatment::Noted) && length > 0 {
-                active.done.bytes.fetch_add(length, Ordering::Relaxed);
-                active.done.chunks.fetch_add(1, Ordering::Relaxed);
-                active.done.connections.lock().unwrap().insert(self.ends.id);
+            if !matches!(treatment, Treatment::Pass | Treatment::Counted) && length > 0 {
+                active.effect.bytes.fetch_add(length, Ordering::Relaxed);
+                active.effect.chunks.fetch_add(1, Ordering::Relaxed);
+                active.effect.count_connection(self.ends.id);
             }
         }
     }
@@ -403,9 +410,9 @@ impl Flow {
             .filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
         for (_, treatment) in in_force {
             match *treatment {
-                Treatment::Pass | Treatment::Changed | Treatment::Noted => {}
+                Treatment::Pass | Treatment::Changed | Treatment::Counted => {}
                 Treatment::Lost => verdict.lost = true,
-                Treatment::Late(by) => verdict.late += by,
+                Treatment::Delayed(by) => verdict.delay += by,
                 Treatment::Hold => verdict.hold = true,
                 Treatment::Slice(slices) => {
                     let all = verdict.slice.into_iter().chain([slices]);
@@ -415,8 +422,8 @@ impl Flow {
                     let all = verdict.ends.into_iter().chain([(late, ending)]);
                     verdict.ends = all.min_by_key(|(late, _)| *late);
                 }
-                Treatment::Last(bytes) => {
-                    verdict.last = verdict.last.into_iter().chain([bytes]).min();
+                Treatment::CloseAfter(bytes) => {
+                    verdict.close_after = verdict.close_after.into_iter().chain([bytes]).min();
                 }
             }
         }
@@ -428,7 +435,7 @@ impl Flow {
         let mut held = false;
         for active in &self.active {
             if active.fault.holds_connections() {
-                active.done.connections.lock().unwrap().insert(self.ends.id);
+                active.effect.count_connection(self.ends.id);
                 held = true;
             }
         }
@@ -436,8 +443,11 @@ impl Flow {
     }
 
     /// The largest chunk that a fault wants to see.
-    pub(super) fn piece(&self) -> usize {
-        let wanted = self.active.iter().filter_map(|active| active.fault.piece());
+    pub(super) fn largest_chunk(&self) -> usize {
+        let wanted = self
+            .active
+            .iter()
+            .filter_map(|active| active.fault.largest_chunk());
         wanted.min().unwrap_or(usize::MAX)
     }
 
@@ -451,10 +461,10 @@ impl Flow {
 
     /// Whether a fault ends this connection, which counts as its effect; the oldest fault says how.
     pub(super) fn ending(&self) -> Option<ConnectionEnding> {
-        let mut first = self.lifted;
+        let mut first = self.ending_of_lifted;
         for active in &self.active {
             if let Some(ending) = active.fault.ending() {
-                active.done.connections.lock().unwrap().insert(self.ends.id);
+                active.effect.count_connection(self.ends.id);
                 first = first.or(Some(ending));
             }
         }
@@ -462,7 +472,7 @@ impl Flow {
     }
 }
 
-fn is(wanted: &Option<Party>, party: &Party) -> bool {
+fn includes(wanted: &Option<Party>, party: &Party) -> bool {
     wanted.as_ref().is_none_or(|wanted| wanted == party)
 }
 
@@ -492,17 +502,17 @@ impl MessageWatch {
 #[must_use = "the fault heals when its guard is dropped"]
 pub struct LinkGuard {
     shared: Arc<LinkTableState>,
-    active: Arc<Active>,
+    active: Arc<ActiveFault>,
 }
 
 impl LinkGuard {
     /// Bytes and connections affected so far: the evidence that the fault took effect.
     pub fn effect(&self) -> LinkEffect {
-        let done = &self.active.done;
+        let effect = &self.active.effect;
         LinkEffect {
-            bytes: done.bytes.load(Ordering::Relaxed),
-            chunks: done.chunks.load(Ordering::Relaxed),
-            connections: done.connections.lock().unwrap().len() as u64,
+            bytes: effect.bytes.load(Ordering::Relaxed),
+            chunks: effect.chunks.load(Ordering::Relaxed),
+            connections: effect.connections.lock().unwrap().len() as u64,
         }
     }
 
@@ -515,23 +525,23 @@ impl LinkGuard {
     fn lift(&self) {
         self.shared
             .faults
-            .send_modify(|faults| faults.retain(|active| active.place != self.active.place));
+            .send_modify(|faults| faults.retain(|active| active.fault_id != self.active.fault_id));
     }
 
     /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is void.
     pub(crate) fn change(&mut self, fault: Box<dyn FaultBehaviour>) {
-        let changed = Arc::new(Active {
+        let changed = Arc::new(ActiveFault {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
-            place: self.active.place,
+            fault_id: self.active.fault_id,
             from: self.active.from.clone(),
             to: self.active.to.clone(),
             fault,
-            done: Arc::clone(&self.active.done),
+            effect: Arc::clone(&self.active.effect),
         });
         self.shared.faults.send_modify(|faults| {
             for active in faults
                 .iter_mut()
-                .filter(|active| active.place == changed.place)
+                .filter(|active| active.fault_id == changed.fault_id)
             {
                 *active = Arc::clone(&changed);
             }

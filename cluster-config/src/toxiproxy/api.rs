@@ -32,11 +32,11 @@ fn response(status: u16, content_type: &'static str, body: String) -> Response {
     response
 }
 
-fn shown(status: u16, what: &impl Serialize) -> Response {
+fn json_response(status: u16, what: &impl Serialize) -> Response {
     response(status, "application/json", text(what))
 }
 
-pub(super) fn refused(error: &ApiError) -> Response {
+pub(super) fn error_response(error: &ApiError) -> Response {
     response(error.status, TEXT, text(error) + "\n")
 }
 
@@ -76,11 +76,11 @@ impl Api {
             let refused = "User agent not allowed\n".to_owned();
             return response(403, TEXT, refused);
         }
-        let routed = self.routed(&parts, method, body).await;
-        routed.unwrap_or_else(|error| refused(&error))
+        let route = self.route(&parts, method, body).await;
+        route.unwrap_or_else(|error| error_response(&error))
     }
 
-    async fn routed(
+    async fn route(
         &mut self,
         parts: &[&str],
         method: &str,
@@ -101,10 +101,11 @@ impl Api {
             (["populate"], _) => self.populate(body).await,
             ([_], "GET") => {
                 let all = self.proxies.iter();
-                let all: BTreeMap<_, _> = all.map(|(name, proxy)| (name, proxy.shown())).collect();
-                shown(200, &all)
+                let all: BTreeMap<_, _> =
+                    all.map(|(name, proxy)| (name, proxy.to_json())).collect();
+                json_response(200, &all)
             }
-            ([_, name], "GET") => shown(200, &self.proxy(name)?.shown()),
+            ([_, name], "GET") => json_response(200, &self.proxy(name)?.to_json()),
             ([_, name], "DELETE") => {
                 self.proxy(name)?.running.shutdown().await;
                 self.proxies.remove(*name);
@@ -112,7 +113,7 @@ impl Api {
             }
             ([_, name], _) => {
                 let proxy = self.proxy(name)?;
-                let wanted: ProxyBody = read(body)?;
+                let wanted: ProxyBody = parse_body(body)?;
                 let listen = wanted.listen.as_ref().unwrap_or(&proxy.listen).clone();
                 let upstream = wanted.upstream.as_ref().unwrap_or(&proxy.upstream).clone();
                 let enabled = wanted.enabled.unwrap_or(proxy.is_enabled());
@@ -125,12 +126,12 @@ impl Api {
                     true => proxy.start().await?,
                     false => proxy.running.shutdown().await,
                 }
-                shown(200, &proxy.shown())
+                json_response(200, &proxy.to_json())
             }
-            ([_, name, _], "GET") => shown(200, &self.proxy(name)?.shown_toxics()),
+            ([_, name, _], "GET") => json_response(200, &self.proxy(name)?.toxics_to_json()),
             ([_, name, _], _) => {
-                let toxic = self.proxy(name)?.add_toxic(&read(body)?)?;
-                shown(200, &toxic.shown())
+                let toxic = self.proxy(name)?.add_toxic(&parse_body(body)?)?;
+                json_response(200, &toxic.to_json())
             }
             ([_, name, _, toxic], _) => {
                 let toxics = &mut self.proxy(name)?.toxics;
@@ -142,9 +143,9 @@ impl Api {
                     return Ok(empty(204));
                 }
                 if method != "GET" {
-                    toxics[place].update(&read(body)?)?;
+                    toxics[place].update(&parse_body(body)?)?;
                 }
-                shown(200, &toxics[place].shown())
+                json_response(200, &toxics[place].to_json())
             }
             _ => self.create(body).await?,
         })
@@ -163,7 +164,7 @@ impl Api {
     }
 
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
-        let wanted: ProxyBody = read(body)?;
+        let wanted: ProxyBody = parse_body(body)?;
         let mut proxy = wanted.proxy("")?;
         if self.proxies.contains_key(&proxy.name) {
             return Err(ApiError::new(409, "proxy already exists"));
@@ -171,7 +172,7 @@ impl Api {
         if wanted.enabled != Some(false) {
             proxy.start().await?;
         }
-        let response = shown(201, &proxy.shown());
+        let response = json_response(201, &proxy.to_json());
         self.proxies.insert(proxy.name.clone(), proxy);
         Ok(response)
     }
@@ -181,12 +182,12 @@ impl Api {
         let mut made = Vec::new();
         let failed = self.populate_into(body, &mut made).await.err();
         let made = made.iter().filter_map(|name| self.proxies.get(name));
-        let made: Vec<Value> = made.map(Proxy::shown).collect();
+        let made: Vec<Value> = made.map(Proxy::to_json).collect();
         // An empty list is Go's nil.
         let proxies = Some(made).filter(|made| !made.is_empty());
         match failed {
-            None => shown(201, &json!({ "proxies": proxies })),
-            Some(ApiError { message, status }) => shown(
+            None => json_response(201, &json!({ "proxies": proxies })),
+            Some(ApiError { message, status }) => json_response(
                 status,
                 &json!({ "error": message, "status": status, "proxies": proxies }),
             ),
@@ -194,8 +195,8 @@ impl Api {
     }
 
     async fn populate_into(&mut self, body: &[u8], made: &mut Vec<String>) -> Result<(), ApiError> {
-        let list: Vec<Value> = read(body)?;
-        let all: Result<Vec<ProxyBody>, _> = list.into_iter().map(read_value).collect();
+        let list: Vec<Value> = parse_body(body)?;
+        let all: Result<Vec<ProxyBody>, _> = list.into_iter().map(parse_value).collect();
         let mut all_new = Vec::new();
         for (place, wanted) in (1..).zip(all?) {
             let proxy = wanted.proxy(&format!(" at proxy {place}"))?;
@@ -243,16 +244,16 @@ impl ProxyBody {
 
 /// Reads the first value of a body; what follows it is not looked at. `null` is the same as an absent member, and of several members of one
 /// name the last counts.
-fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
     let value = values
         .next()
         .unwrap_or_else(|| Err(serde::de::Error::custom("EOF")));
-    read_value(value.map_err(bad)?)
+    parse_value(value.map_err(bad)?)
 }
 
-fn read_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
+fn parse_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
     let read = serde_json::from_value::<Option<T>>(value);
     let read = read.map_err(|error| ApiError::bad_body(&error.to_string()))?;
     Ok(read.unwrap_or_default())

@@ -96,27 +96,27 @@ impl Proxy {
             Direction::Out => (client(), upstream()),
             Direction::Back => (upstream(), client()),
         };
-        toxic.guard = Some(self.table.put(Some(from), Some(to), toxic.fault()));
+        toxic.guard = Some(self.table.add_fault(Some(from), Some(to), toxic.fault()));
         self.toxics.push(toxic);
         Ok(&self.toxics[self.toxics.len() - 1])
     }
 
     /// Those on the way to the upstream first.
-    pub(super) fn shown_toxics(&self) -> Vec<Value> {
+    pub(super) fn toxics_to_json(&self) -> Vec<Value> {
         let mut toxics: Vec<&Toxic> = self.toxics.iter().collect();
         toxics.sort_by_key(|toxic| toxic.stream == Direction::Back);
-        toxics.into_iter().map(Toxic::shown).collect()
+        toxics.into_iter().map(Toxic::to_json).collect()
     }
 
     /// With the logger that the original lets slip out: a client that compares whole answers sees no difference.
-    pub(super) fn shown(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "name": self.name,
             "listen": self.listen,
             "upstream": self.upstream,
             "enabled": self.is_enabled(),
             "Logger": {},
-            "toxics": self.shown_toxics(),
+            "toxics": self.toxics_to_json(),
         })
     }
 }

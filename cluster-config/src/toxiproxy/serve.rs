@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::ApiError;
-use super::api::{Api, refused};
+use super::api::{Api, error_response};
 use crate::ClusterError;
 use crate::proxy::accept;
 
@@ -134,7 +134,7 @@ async fn answer(
             403,
             "requests of pages in a browser, and to a name that is not loopback, are refused",
         );
-        return Ok(refused(&refusal).map(Full::from));
+        return Ok(error_response(&refusal).map(Full::from));
     }
     let reading = Limited::new(body, BODY_MOST).collect();
     let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
@@ -150,5 +150,5 @@ async fn answer(
         Ok(Err(_)) => ApiError::bad_body("it is longer than 16 MiB or broken off"),
         Err(_) => ApiError::new(408, "the request did not come to its end"),
     };
-    Ok(refused(&refusal).map(Full::from))
+    Ok(error_response(&refusal).map(Full::from))
 }

@@ -88,7 +88,7 @@ impl Toxic {
         self.kind.fault(&self.values, self.toxicity as f32)
     }
 
-    pub(super) fn shown(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let attributes = self.kind.attributes.iter().zip(&self.values);
         let attributes: Map<String, Value> = attributes
             .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))

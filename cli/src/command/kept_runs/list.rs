@@ -117,7 +117,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
         Kind::Scenarios => items(&builtin::suite(), |one| item(one.name, about(one))),
         Kind::Checkers => items(CHECKERS, |one| item(one.name, one.about)),
-        Kind::Servers => cluster_config::offered()
+        Kind::Servers => cluster_config::available_servers()
             .into_iter()
             .map(server_item)
             .collect(),

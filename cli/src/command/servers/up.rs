@@ -83,7 +83,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 
     let dir = match &terminal.common.out {
         Some(dir) => dir.clone(),
-        None => cluster_config::own_dir()?,
+        None => cluster_config::unnamed_dir()?,
     };
     let mut up = UpOptions::new(std::path::absolute(&dir).unwrap_or(dir));
     up.port = options.port;

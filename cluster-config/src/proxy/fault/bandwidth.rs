@@ -41,16 +41,16 @@ impl FaultBehaviour for Bandwidth {
         let mut idle_from = self.idle_from.lock().unwrap();
         let idle = idle_from.get(&pipe);
         let start = idle.map_or(chunk.read_at, |idle| (*idle).max(chunk.read_at));
-        if chunk.ends {
+        if chunk.is_end {
             idle_from.remove(&pipe);
         } else {
             idle_from.insert(pipe, start + takes);
         }
-        Treatment::Late(start + takes - chunk.read_at)
+        Treatment::Delayed(start + takes - chunk.read_at)
     }
 
     /// A tenth of a second's worth: a long chunk trickles, and does not come whole when its last byte would.
-    fn piece(&self) -> Option<usize> {
+    fn largest_chunk(&self) -> Option<usize> {
         let tenth = usize::try_from(self.bytes_per_s / 10);
         Some(tenth.unwrap_or(usize::MAX).max(1))
     }
@@ -69,7 +69,7 @@ mod tests {
                 ..Chunk::of(&mut bytes, connection)
             };
             match pipe.treat(chunk) {
-                Treatment::Late(late) => late,
+                Treatment::Delayed(late) => late,
                 other => panic!("{other:?}"),
             }
         };

@@ -60,7 +60,7 @@ impl FaultBehaviour for Loss {
         while repeats < REPEATS_MOST && random.random_bool(self.rate) {
             repeats += 1;
         }
-        Treatment::Late(FIRST_TIMEOUT * ((1 << (repeats + 1)) - 1))
+        Treatment::Delayed(FIRST_TIMEOUT * ((1 << (repeats + 1)) - 1))
     }
 }
 

@@ -108,16 +108,16 @@ pub enum LinkFault {
 pub(crate) enum Treatment {
     Pass,
     Changed,
-    Late(Duration),
+    Delayed(Duration),
     Hold,
     Slice(Slices),
     /// So many of them arrive; then the connection is closed.
-    Last(usize),
+    CloseAfter(usize),
     Lost,
     /// They never arrive, and the connection ends so much later.
     EndsAfter(Duration, ConnectionEnding),
     /// Nothing, but their arrival is of interest.
-    Noted,
+    Counted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,9 +135,9 @@ pub(crate) struct Chunk<'a> {
     pub(super) read_at: Instant,
     pub(super) connection: u64,
     /// Whether it is a message that the fault's pattern means.
-    pub(super) meant: bool,
+    pub(super) is_match: bool,
     /// Whether it is no bytes but the end of them.
-    pub(super) ends: bool,
+    pub(super) is_end: bool,
 }
 
 #[cfg(test)]
@@ -147,14 +147,14 @@ impl<'a> Chunk<'a> {
             bytes,
             read_at: Instant::now(),
             connection,
-            meant: false,
-            ends: false,
+            is_match: false,
+            is_end: false,
         }
     }
 
     pub(super) fn message(bytes: &'a mut [u8]) -> Chunk<'a> {
         Chunk {
-            meant: true,
+            is_match: true,
             ..Chunk::of(bytes, 1)
         }
     }
@@ -195,7 +195,7 @@ pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
     }
 
     /// The largest chunk that it wants to see at once, at least 1. By default any.
-    fn piece(&self) -> Option<usize> {
+    fn largest_chunk(&self) -> Option<usize> {
         None
     }
 
@@ -249,7 +249,7 @@ impl LinkFault {
             nth,
             count,
             treatment,
-            meant: AtomicU64::new(0),
+            matched: AtomicU64::new(0),
         })
     }
 }

@@ -53,7 +53,7 @@ impl Delay {
 
 impl FaultBehaviour for Delay {
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
-        Treatment::Late(self.late(rand::random()))
+        Treatment::Delayed(self.late(rand::random()))
     }
 }
 
@@ -95,7 +95,7 @@ impl FaultBehaviour for CloseAfter {
         if length < left {
             Treatment::Pass
         } else {
-            Treatment::Last(left as usize)
+            Treatment::CloseAfter(left as usize)
         }
     }
 }
@@ -107,15 +107,15 @@ pub(super) struct MessageRange {
     pub(super) nth: u64,
     pub(super) count: u64,
     pub(super) treatment: Treatment,
-    pub(super) meant: AtomicU64,
+    pub(super) matched: AtomicU64,
 }
 
 impl FaultBehaviour for MessageRange {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if !chunk.meant {
+        if !chunk.is_match {
             return Treatment::Pass;
         }
-        let number = self.meant.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.matched.fetch_add(1, Ordering::Relaxed) + 1;
         match number.checked_sub(self.nth.max(1)) {
             Some(after) if after < self.count => self.treatment,
             _ => Treatment::Pass,
@@ -136,8 +136,8 @@ pub(crate) struct MessageCounter {
 
 impl FaultBehaviour for MessageCounter {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.meant {
-            Treatment::Noted
+        if chunk.is_match {
+            Treatment::Counted
         } else {
             Treatment::Pass
         }
@@ -160,8 +160,8 @@ pub(super) struct SlowClose {
 
 impl FaultBehaviour for SlowClose {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.ends {
-            Treatment::Late(self.delay)
+        if chunk.is_end {
+            Treatment::Delayed(self.delay)
         } else {
             Treatment::Pass
         }
@@ -177,7 +177,7 @@ pub(super) struct Timeout {
 
 impl FaultBehaviour for Timeout {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.ends {
+        if chunk.is_end {
             Treatment::Pass
         } else {
             Treatment::Lost
@@ -216,8 +216,8 @@ mod tests {
         };
         let treat = |connection| close.treat(Chunk::of(&mut [0; 6], connection));
         let last = [1, 2, 1, 1].map(treat);
-        let (pass, cut) = (Treatment::Pass, Treatment::Last(4));
-        assert_eq!(last, [pass, pass, cut, Treatment::Last(0)]);
+        let (pass, cut) = (Treatment::Pass, Treatment::CloseAfter(4));
+        assert_eq!(last, [pass, pass, cut, Treatment::CloseAfter(0)]);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             nth: 3,
             count: 2,
             treatment: Treatment::Lost,
-            meant: AtomicU64::new(0),
+            matched: AtomicU64::new(0),
         };
         let is_lost = |chunk| counted.treat(chunk) == Treatment::Lost;
         let lost: Vec<bool> = (0..6).map(|_| is_lost(Chunk::message(&mut []))).collect();

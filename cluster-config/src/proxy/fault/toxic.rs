@@ -92,7 +92,7 @@ impl ToxicKind {
         if toxicity >= 1.0 {
             return fault;
         }
-        Box::new(Partial {
+        Box::new(PartialFault {
             fault,
             toxicity,
             salt: rand::random(),
@@ -102,13 +102,13 @@ impl ToxicKind {
 
 /// A fault that hits a share of the connections.
 #[derive(Debug)]
-struct Partial {
+struct PartialFault {
     fault: Box<dyn FaultBehaviour>,
     toxicity: f32,
     salt: u64,
 }
 
-impl Partial {
+impl PartialFault {
     /// Always the same for one connection, without a list of them.
     fn hits(&self, connection: u64) -> bool {
         // SplitMix64's mixing of a counter (Steele, Lea and Flood, 2014).
@@ -122,7 +122,7 @@ impl Partial {
     }
 }
 
-impl FaultBehaviour for Partial {
+impl FaultBehaviour for PartialFault {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
         if self.hits(chunk.connection) {
             self.fault.treat(chunk)
@@ -131,8 +131,8 @@ impl FaultBehaviour for Partial {
         }
     }
 
-    fn piece(&self) -> Option<usize> {
-        self.fault.piece()
+    fn largest_chunk(&self) -> Option<usize> {
+        self.fault.largest_chunk()
     }
 
     fn ends_at(&self, connection: u64, opened: Instant) -> Option<(Instant, ConnectionEnding)> {
@@ -174,7 +174,8 @@ mod tests {
                 let mut bytes = [0; 9];
                 let chunk = Chunk::of(&mut bytes, 1);
                 let read_at = chunk.read_at;
-                if let Treatment::Late(late) | Treatment::EndsAfter(late, _) = fault.treat(chunk) {
+                if let Treatment::Delayed(late) | Treatment::EndsAfter(late, _) = fault.treat(chunk)
+                {
                     assert!(read_at.checked_add(late).is_some());
                 }
                 let _ = fault.ends_at(1, read_at);

@@ -29,13 +29,13 @@ pub(crate) enum Stage {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    kind: Kind,
+struct PendingCommand {
+    kind: CommandKind,
     marks: Marks,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CommandKind {
     Plain,
     Hello3,
     Reset,
@@ -58,17 +58,17 @@ enum Silence {
 /// Both directions of one connection, as far as they depend on each other.
 #[derive(Debug, Default)]
 pub(crate) struct Dialogue {
-    waiting: VecDeque<Waiting>,
+    pending: VecDeque<PendingCommand>,
     silence: Silence,
     queued: Option<Marks>,
     /// What is subscribed to: kind (`s`, `p` or nothing) and channel.
     subscribed: BTreeSet<(Vec<u8>, Vec<u8>)>,
     resp3: bool,
     /// The client has asked to be a replica: what it says from then on is not answered.
-    replica: bool,
+    is_replica: bool,
     pub(crate) stage: Stage,
     /// One side was not understood, so nothing can be said about the other either.
-    pub(crate) lost: bool,
+    pub(crate) is_lost: bool,
 }
 
 impl Dialogue {
@@ -78,12 +78,12 @@ impl Dialogue {
             // The server passes over empty commands.
             return;
         };
-        if self.replica {
+        if self.is_replica {
             return;
         }
         let kind = if is_subscription(name) {
             let channels = words.count() as u64 - 1;
-            Kind::Subscribe((channels > 0).then_some(channels))
+            CommandKind::Subscribe((channels > 0).then_some(channels))
         } else if words.is(0, "CLIENT") && words.is(1, "REPLY") {
             if words.is(2, "OFF") {
                 self.silence = Silence::Always;
@@ -96,30 +96,30 @@ impl Dialogue {
                 return;
             }
             self.silence = Silence::No;
-            Kind::Plain
+            CommandKind::Plain
         } else if words.is(0, "MULTI") {
-            Kind::Multi
+            CommandKind::Multi
         } else if words.is(0, "EXEC") {
-            Kind::Exec
+            CommandKind::Exec
         } else if words.is(0, "DISCARD") {
-            Kind::Discard
+            CommandKind::Discard
         } else if words.is(0, "HELLO") && words.is(1, "3") {
-            Kind::Hello3
+            CommandKind::Hello3
         } else if words.is(0, "RESET") {
             self.silence = Silence::No;
-            Kind::Reset
+            CommandKind::Reset
         } else if words.is(0, "PSYNC") {
-            self.replica = true;
-            Kind::Psync
+            self.is_replica = true;
+            CommandKind::Psync
         } else if words.is(0, "SYNC") {
             // The old form sends a snapshot as its reply.
-            self.lost = true;
+            self.is_lost = true;
             return;
         } else {
-            Kind::Plain
+            CommandKind::Plain
         };
         match self.silence {
-            Silence::No => self.waiting.push_back(Waiting { kind, marks }),
+            Silence::No => self.pending.push_back(PendingCommand { kind, marks }),
             Silence::ForTheNext => self.silence = Silence::No,
             Silence::Always => {}
         }
@@ -144,7 +144,7 @@ impl Dialogue {
         if first == b'>' || (first == b'*' && published) {
             return ReplyRole::Push;
         }
-        let Some(answered) = self.waiting.pop_front() else {
+        let Some(answered) = self.pending.pop_front() else {
             // What MONITOR shows, or a farewell.
             return ReplyRole::Push;
         };
@@ -158,26 +158,26 @@ impl Dialogue {
         }
         let mut marks = answered.marks;
         match answered.kind {
-            Kind::Plain | Kind::Subscribe(_) => {}
-            Kind::Hello3 => self.resp3 |= !error,
-            Kind::Reset => {
+            CommandKind::Plain | CommandKind::Subscribe(_) => {}
+            CommandKind::Hello3 => self.resp3 |= !error,
+            CommandKind::Reset => {
                 self.resp3 = false;
                 self.subscribed.clear();
                 self.queued = None;
             }
-            Kind::Multi if error => {}
-            Kind::Multi => self.queued = Some(Marks::new()),
-            Kind::Exec => {
+            CommandKind::Multi if error => {}
+            CommandKind::Multi => self.queued = Some(Marks::new()),
+            CommandKind::Exec => {
                 marks.extend(self.queued.take().unwrap_or_default());
                 marks.sort_unstable();
                 marks.dedup();
             }
-            Kind::Discard => self.queued = None,
-            Kind::Psync => {
+            CommandKind::Discard => self.queued = None,
+            CommandKind::Psync => {
                 // `+FULLRESYNC id offset` is one word for the framer, as a simple string is.
                 let full = name.starts_with(b"FULLRESYNC");
                 match () {
-                    () if error => self.replica = false,
+                    () if error => self.is_replica = false,
                     () if full => self.stage = Stage::Snapshot,
                     () => self.stage = Stage::Writes,
                 }
@@ -204,10 +204,10 @@ impl Dialogue {
         } else {
             self.subscribed.insert(entry);
         }
-        let Some(Waiting {
-            kind: Kind::Subscribe(left),
+        let Some(PendingCommand {
+            kind: CommandKind::Subscribe(left),
             ..
-        }) = self.waiting.front_mut()
+        }) = self.pending.front_mut()
         else {
             // A server that gives a slot away ends its subscriptions unasked.
             return ReplyRole::Push;
@@ -217,7 +217,7 @@ impl Dialogue {
         if still > 0 {
             return ReplyRole::NotYet;
         }
-        let marks = self.waiting.pop_front().map(|answered| answered.marks);
+        let marks = self.pending.pop_front().map(|answered| answered.marks);
         ReplyRole::Answer(marks.unwrap_or_default())
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct Framer {
     /// Bytes of a bulk still to come, its line end included.
     body: usize,
     /// Whether `body` belongs to a word that is kept.
-    keeps: bool,
+    keeps_word: bool,
     /// Elements still to come, per level of nesting.
     open: Vec<u64>,
     /// First byte of the message under way.
@@ -121,7 +121,7 @@ impl Framer {
             side,
             line: Vec::new(),
             body: 0,
-            keeps: false,
+            keeps_word: false,
             open: Vec::new(),
             first: None,
             words: MessageWords::default(),
@@ -138,7 +138,7 @@ impl Framer {
             if self.body > 0 {
                 self.take_body(bytes);
                 if self.body == 0 && self.element_ended() {
-                    return self.message();
+                    return self.end_message();
                 }
                 continue;
             }
@@ -161,7 +161,7 @@ impl Framer {
                 kept.as_slice()
             };
             match self.take_line(line.trim_ascii_end()) {
-                Ok(true) => return self.message(),
+                Ok(true) => return self.end_message(),
                 Ok(false) => {}
                 Err(()) => return FrameProgress::Garbage,
             }
@@ -169,14 +169,14 @@ impl Framer {
         FrameProgress::More
     }
 
-    fn message(&mut self) -> FrameProgress {
+    fn end_message(&mut self) -> FrameProgress {
         FrameProgress::Message(self.first.take().unwrap_or_default())
     }
 
     fn take_body(&mut self, bytes: &mut &[u8]) {
         let (body, rest) = bytes.split_at(self.body.min(bytes.len()));
         *bytes = rest;
-        if self.keeps {
+        if self.keeps_word {
             // The line end, the body's last two bytes, is no part of the word.
             let text = body.len().min(self.body.saturating_sub(2));
             self.words.extend(&body[..text]);
@@ -201,7 +201,7 @@ impl Framer {
                 }
                 for word in line.split(|byte| byte.is_ascii_whitespace()) {
                     if !word.is_empty() {
-                        self.note(word);
+                        self.add_word(word);
                     }
                 }
                 return Ok(true);
@@ -211,7 +211,7 @@ impl Framer {
         }
         match kind {
             b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {
-                self.note(rest);
+                self.add_word(rest);
                 Ok(self.element_ended())
             }
             b'$' | b'!' | b'=' => match number(rest)? {
@@ -221,8 +221,8 @@ impl Framer {
                         .map_err(|_| ())?
                         .checked_add(2)
                         .ok_or(())?;
-                    self.keeps = self.open.len() <= 1 && self.words.count() < WORDS_MOST;
-                    if self.keeps {
+                    self.keeps_word = self.open.len() <= 1 && self.words.count() < WORDS_MOST;
+                    if self.keeps_word {
                         self.words.begin();
                     }
                     Ok(false)
@@ -264,7 +264,7 @@ impl Framer {
         true
     }
 
-    fn note(&mut self, word: &[u8]) {
+    fn add_word(&mut self, word: &[u8]) {
         if self.open.len() <= 1 && self.words.count() < WORDS_MOST {
             self.words.push(word);
         }

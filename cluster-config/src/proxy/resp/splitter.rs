@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, Stage};
 use super::frame::{FrameProgress, Framer, MessageDirection, MessageWords};
 
 /// The mark that a master sends before and after a snapshot whose length it does not know yet.
-const MARK: usize = 40;
+const MARK_SIZE: usize = 40;
 
 /// What the bytes that were just taken from a chunk are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Splitter {
     }
 
     pub(crate) fn next(&mut self, bytes: &mut &[u8], dialogue: &mut Dialogue) -> Piece {
-        if dialogue.lost {
+        if dialogue.is_lost {
             *bytes = &[];
             return Piece::Raw;
         }
@@ -61,7 +61,7 @@ impl Splitter {
             FrameProgress::More => Piece::Part,
             FrameProgress::Message(first) => Piece::Message(first),
             FrameProgress::Garbage => {
-                dialogue.lost = true;
+                dialogue.is_lost = true;
                 *bytes = &[];
                 Piece::Raw
             }
@@ -81,7 +81,7 @@ impl Splitter {
                             Some(Snapshot::Header(empty)) => *line = empty,
                             Some(known) => *snapshot = known,
                             None => {
-                                dialogue.lost = true;
+                                dialogue.is_lost = true;
                                 *bytes = &[];
                                 return Piece::Raw;
                             }
@@ -101,16 +101,16 @@ impl Splitter {
                     let before = seen.len();
                     seen.extend_from_slice(bytes);
                     match seen
-                        .windows(MARK)
+                        .windows(MARK_SIZE)
                         .position(|window| window == mark.as_slice())
                     {
                         Some(at) => {
-                            *bytes = &bytes[at + MARK - before..];
+                            *bytes = &bytes[at + MARK_SIZE - before..];
                             true
                         }
                         None => {
                             *bytes = &[];
-                            seen.drain(..seen.len().saturating_sub(MARK - 1));
+                            seen.drain(..seen.len().saturating_sub(MARK_SIZE - 1));
                             false
                         }
                     }
@@ -134,7 +134,7 @@ fn header(line: &[u8]) -> Option<Snapshot> {
     }
     let length = line.strip_prefix(b"$")?;
     if let Some(mark) = length.strip_prefix(b"EOF:") {
-        return (mark.len() == MARK).then(|| Snapshot::Until(mark.to_vec(), Vec::new()));
+        return (mark.len() == MARK_SIZE).then(|| Snapshot::Until(mark.to_vec(), Vec::new()));
     }
     let length = std::str::from_utf8(length).ok()?.parse().ok()?;
     Some(Snapshot::Counted(length))
