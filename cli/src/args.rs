@@ -31,9 +31,17 @@ impl Cli {
     }
 }
 
+/// Every command; those beyond the first group are hidden from `--help`.
+pub(crate) fn commands() -> clap::Command {
+    Cli::command().mut_subcommands(|one| {
+        let is_shown = GROUPS[0].1.contains(&one.get_name());
+        one.hide(!is_shown)
+    })
+}
+
 /// The program as it is parsed: a common option is shown only where it does something.
 pub(crate) fn program() -> clap::Command {
-    let mut program = Cli::command();
+    let mut program = commands();
     for (id, besides) in [("seed", &[][..]), ("out", &TAKE_OUT)] {
         let option = program.get_arguments().find(|one| one.get_id() == id);
         let option = option.map(|option| option.clone().hide(true));
@@ -84,15 +92,7 @@ pub(crate) struct Common {
     #[arg(help_heading = COMMON, hide_short_help = true, long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Colour in results
-    #[arg(
-        help_heading = COMMON,
-        hide_short_help = true,
-        long,
-        global = true,
-        value_enum,
-        default_value = "auto",
-        value_name = "WHEN"
-    )]
+    #[arg(help_heading = COMMON, hide_short_help = true, long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     pub(crate) color: Color,
 }
 
@@ -120,10 +120,8 @@ pub(crate) enum Command {
     /// Write a driver of 60 to 100 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
     /// Say how many double grants a year, and how many minutes without a grant, each way to set up Redis is to expect
-    #[command(hide = true)]
     Risk(command::risk::Options),
     /// Write what keeps a lock judged: `locklab.toml`, a scenario, a budget, and a workflow that runs them
-    #[command(hide = true)]
     Init(command::init::Options),
     /// Show a run as text, or write it as HTML, Markdown, JUnit, CSV, JSON, SVG or text with -o
     Report(command::report::Options),
@@ -132,67 +130,46 @@ pub(crate) enum Command {
     /// Hold a lock while a command runs, as flock(1) does
     Lock(command::lock::Options),
     /// Start servers; the first line of standard output is the target URL; stays until Ctrl-C
-    #[command(hide = true)]
     Up(command::up::Options),
     /// List the servers that `up` started
-    #[command(hide = true)]
     Ps,
     /// Stop the servers of `up --detach`
-    #[command(hide = true)]
     Down(command::down::Options),
     /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
-    #[command(hide = true)]
     Simulate(command::simulate::Options),
     /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
-    #[command(hide = true)]
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again
-    #[command(hide = true)]
     Check(command::check::Options),
     /// Compare this machine's clock with a server's, and print the difference as lines of a history
-    #[command(hide = true)]
     Clock(command::clock::Options),
     /// Run the same plan again and count how many of the repeats convict; with --shrink find the smallest plan that still does
-    #[command(hide = true)]
     Replay(command::replay::Options),
     /// List runs, subjects, workloads, faults, topologies, scenarios, checkers or servers
-    #[command(hide = true)]
     List(command::list::Options),
     /// Decide on a run by conditions such as 'p99(acquire) < 5ms'; exit code 1 if one is not met
-    #[command(hide = true)]
     Gate(command::gate::Options),
     /// Join runs of the same plan, made by several machines, into one
-    #[command(hide = true)]
     Merge(command::merge::Options),
     /// Carry a plan in parts on Kubernetes: print the objects, or apply them and bring the merged run home
-    #[command(hide = true)]
     Kube(command::kube::Options),
     /// Run the fault proxy by itself, with Toxiproxy's HTTP API
-    #[command(hide = true)]
     Proxy(command::proxy::Options),
     /// Show what a lock sends to its server, command by command, from acquire to release
-    #[command(hide = true)]
     Trace(command::trace::Options),
     /// Watch the locks of a running application: who holds what for how long, and what is dangerous, without a driver
-    #[command(hide = true)]
     Watch(command::watch::Options),
     /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
-    #[command(hide = true)]
     Conform(command::conform::Options),
     /// Print a completion script for a shell
-    #[command(hide = true)]
     Completions(command::completions::Options),
     /// Print a manual page, or write all of them with --out DIR
-    #[command(hide = true)]
     Man(command::man::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
-    #[command(hide = true)]
     Driver(command::driver::Options),
     /// End what drivers have left once standard input ends, which is when the locklab that started them has ended
-    #[command(hide = true)]
     Guard(command::guard::Options),
     /// Every command in groups, or one with all its options
-    #[command(hide = true)]
     Help(command::help::Options),
 }
 
@@ -447,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        commands().debug_assert();
     }
 
     /// What each text is read as, and what is refused.

@@ -44,13 +44,7 @@ pub(crate) struct OwnServers {
     #[arg(hide_short_help = true, help_heading = SERVERS, long, value_delimiter = ',', requires = "target", value_name = "FAULT[,FAULT]", value_parser = fault_to_allow)]
     allow: Vec<String>,
     /// Run everything on each of these servers, one after the other (`locklab list servers`)
-    #[arg(
-        help_heading = SERVERS,
-        long,
-        value_delimiter = ',',
-        conflicts_with = "target",
-        value_name = "SERVER[,SERVER]"
-    )]
+    #[arg(help_heading = SERVERS, long, value_delimiter = ',', conflicts_with = "target", value_name = "SERVER[,SERVER]")]
     server: Vec<String>,
 }
 

@@ -113,8 +113,7 @@ impl FromStr for Durability {
 /// Words that name no [`Durability`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no durability; it is none, wait:K (K replicas, 1 or more), wait:majority, wait:all \
-    or waitaof:K (the master's disk and those of K replicas)"
+    "`{text}` is no durability; it is none, wait:K (K replicas, 1 or more), wait:majority, wait:all or waitaof:K (the master's disk and those of K replicas)"
 )]
 pub struct UnknownDurability {
     text: String,

@@ -12,6 +12,7 @@ mod parse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub(crate) use parse::Reader;
 
@@ -103,6 +104,7 @@ impl Acquire {
 }
 
 /// How an operation ended.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -110,30 +112,18 @@ pub enum End {
     /// It worked.
     Ok {
         /// The hold's name, on an acquire.
-        #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
         /// The fencing token, where the kind has one. 0 … 2^63−1.
-        #[serde(
-            default,
-            deserialize_with = "line::token",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::token")]
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
-        #[serde(skip_serializing_if = "Option::is_none")]
         sent_ns: Option<u64>,
         /// When the library returned to its caller, on an acquire, where known: this line may be written later.
-        #[serde(skip_serializing_if = "Option::is_none")]
         returned_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.
-        #[serde(skip_serializing_if = "Option::is_none")]
         lease_ms: Option<u64>,
         /// Where in the subject's own source an acquire was granted, as `lock.py:41`, where it says so.
-        #[serde(
-            default,
-            deserialize_with = "line::words",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::words")]
         at: Option<String>,
     },
     /// An acquire: certainly not acquired within the wait.
@@ -143,24 +133,15 @@ pub enum End {
     /// It certainly did not happen.
     Failed {
         /// Why.
-        #[serde(
-            default,
-            deserialize_with = "line::words",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::words")]
         error: Option<String>,
     },
     /// It may or may not have happened.
     Unknown {
         /// Why.
-        #[serde(
-            default,
-            deserialize_with = "line::words",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::words")]
         error: Option<String>,
         /// A grant that may exist; a later proof of it turns it into held.
-        #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
     },
 }
@@ -197,6 +178,7 @@ impl End {
 }
 
 /// Something that is not an operation.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -206,14 +188,9 @@ pub enum Event {
         /// The hold.
         grant: String,
         /// Why, in the library's words.
-        #[serde(
-            default,
-            deserialize_with = "line::words",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::words")]
         reason: Option<String>,
         /// When it did, where that was before it could be written down: lines are in order of time. Never later than the line.
-        #[serde(skip_serializing_if = "Option::is_none")]
         at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.
@@ -223,19 +200,13 @@ pub enum Event {
         /// The hold under which it was written.
         grant: String,
         /// The fencing token shown to the resource.
-        #[serde(
-            default,
-            deserialize_with = "line::token",
-            skip_serializing_if = "Option::is_none"
-        )]
+        #[serde(default, deserialize_with = "line::token")]
         token: Option<u64>,
         /// Whether the resource took it.
         accepted: bool,
         /// The counter's value that the holder had read.
-        #[serde(skip_serializing_if = "Option::is_none")]
         read: Option<i64>,
         /// The counter's value that it wrote.
-        #[serde(skip_serializing_if = "Option::is_none")]
         wrote: Option<i64>,
     },
     /// A fault was injected or healed.
@@ -266,7 +237,6 @@ pub enum Event {
         /// The client.
         client: String,
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
-        #[serde(skip_serializing_if = "Option::is_none")]
         watchdog_ms: Option<u64>,
         /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no hold, of `renewals` each is on record.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -277,13 +247,11 @@ pub enum Event {
         /// For how long.
         lasted_ns: u64,
         /// The client that stood still in the recorder's place.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
     },
     /// How the recorder's clock stands to a reference's, for histories that are recorded in parts.
     Clock {
         /// In a part: what the reference's clock showed, to half the round trip before this line.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reference_ns: Option<u64>,
         /// How long it took to ask.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -292,7 +260,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         clients: Vec<String>,
         /// … and how far off their times may be from here on.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         uncertainty_ns: Option<u64>,
     },
     /// A line of a kind that this version does not know; kept as it was.

@@ -301,7 +301,6 @@ pub struct Measures {
     /// Waits, with those that gave up.
     pub wait_tail: Option<WaitTail>,
     /// What a client costs, where that was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cost: Option<ClientCost>,
     /// How sure the figures are.
     pub certainty: Certainty,

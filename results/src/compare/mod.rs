@@ -90,8 +90,7 @@ pub enum CompareError {
     TooFew(usize),
     /// A run has no row and no scenario that the base has.
     #[error(
-        "{other} and {base} have nothing in common: no row of the same subject, topology, workload and tasks, and no scenario \
-         of the same name, topology and subject"
+        "{other} and {base} have nothing in common: no row of the same subject, topology, workload and tasks, and no scenario of the same name, topology and subject"
     )]
     NothingInCommon {
         /// The base.

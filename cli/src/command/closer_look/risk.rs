@@ -27,7 +27,6 @@ Examples:
   locklab risk --from latest --failovers 4/year --lag 20ms --grants 50/s --hold 5s --lease 30s    the outage that a run measured
   locklab risk --target redis://127.0.0.1:6379 --watch 60s --failovers 4/year --outage 2.2s       the rest measured there; reads only";
 
-/// Flags of `risk`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

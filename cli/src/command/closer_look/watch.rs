@@ -25,7 +25,6 @@ Examples:
 
 Exit codes: 0 nothing dangerous, 1 a finding that is sure or violated, 2 too little was seen.";
 
-/// Flags of `watch`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -40,7 +40,6 @@ Examples:
   locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     on each of these servers
   locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
 
-/// Flags of `audit`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

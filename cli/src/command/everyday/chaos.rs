@@ -33,7 +33,6 @@ Examples:
 
 `locklab list scenarios`, `list subjects` and `list faults` show the names.";
 
-/// Flags of `chaos`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

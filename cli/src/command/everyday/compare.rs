@@ -9,7 +9,6 @@ use crate::exit;
 use crate::run::load;
 use crate::terminal::Terminal;
 
-/// Flags of `compare`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {

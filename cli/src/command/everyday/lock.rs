@@ -26,7 +26,6 @@ use crate::terminal::Terminal;
 const REPLICA_PAUSE: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Flags of `lock`.
 #[derive(Debug, Args)]
 #[command(override_usage = "locklab lock [OPTIONS] [TARGET] <NAME> -- <CMD>...")]
 pub(crate) struct Options {
@@ -53,21 +52,10 @@ pub(crate) struct Options {
     #[arg(long, default_value = "none", value_name = "HOW")]
     durability: Durability,
     /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this
-    #[arg(
-        long,
-        value_parser = duration,
-        default_value = "10s",
-        value_name = "DURATION",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     grace: Duration,
     /// Exit code when the lock is not acquired in time
-    #[arg(
-        long,
-        default_value_t = exit::NOT_ACQUIRED,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, default_value_t = exit::NOT_ACQUIRED, value_name = "N", allow_negative_numbers = true)]
     conflict_exit_code: u8,
     /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a shell line, write `exec` before
     /// the program that is to have them

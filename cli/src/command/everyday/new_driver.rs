@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::{exit, terminal::Terminal};
 
-/// Flags of `new-driver`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

@@ -11,7 +11,6 @@ use crate::project::Project;
 use crate::run::{dir_of, load};
 use crate::terminal::Terminal;
 
-/// Flags of `gate`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {

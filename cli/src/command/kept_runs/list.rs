@@ -20,7 +20,6 @@ use crate::exit;
 use crate::run::store;
 use crate::terminal::{Terminal, columns};
 
-/// Flags of `list`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What to list

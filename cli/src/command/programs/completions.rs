@@ -1,9 +1,9 @@
 //! `locklab completions`: a completion script for a shell, made from the command line's own description.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::args::commands;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -16,7 +16,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Cli::command(), "locklab", &mut script);
+    clap_complete::generate(options.shell, &mut commands(), "locklab", &mut script);
     let script = String::from_utf8_lossy(&script);
     let document =
         serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});

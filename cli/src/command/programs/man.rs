@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_mangen::Man;
 
-use crate::args::Cli;
+use crate::args::commands;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -46,17 +46,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     Ok(exit::AS_EXPECTED)
 }
 
-/// The program with every command, also those that its help leaves to `help all`.
+/// The program with every command but those that other programs start.
 fn program_with_all() -> clap::Command {
-    let mut program = Cli::command().disable_help_subcommand(true);
-    let groups = crate::args::GROUPS.iter();
-    for name in groups
-        .flat_map(|(_, names)| names.iter())
-        .filter(|name| **name != "driver")
-    {
-        program = program.mut_subcommand(name, |command| command.hide(false));
-    }
-    program
+    commands()
+        .disable_help_subcommand(true)
+        .mut_subcommands(|one| {
+            let is_hidden = ["driver", "guard", "help"].contains(&one.get_name());
+            one.hide(is_hidden)
+        })
 }
 
 fn shown(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {

@@ -59,7 +59,6 @@ Examples:
 
 `locklab list subjects`, `list workloads` and `list topologies` show the names.";
 
-/// Flags of `bench`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

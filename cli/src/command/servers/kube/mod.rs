@@ -17,7 +17,6 @@ use crate::terminal::Terminal;
 /// The seed of a plan that is shared: the same on every machine.
 const SEED: u64 = 1;
 
-/// Flags of `kube`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
