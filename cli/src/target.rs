@@ -45,7 +45,7 @@ pub(crate) struct OwnServers {
     allow: Vec<String>,
     /// Run everything on each of these servers, one after the other (`locklab list servers`)
     #[arg(help_heading = SERVERS, long, value_delimiter = ',', conflicts_with = "target", value_name = "SERVER[,SERVER]")]
-    server: Vec<String>,
+    pub(crate) server: Vec<String>,
 }
 
 impl OwnServers {
@@ -64,10 +64,6 @@ impl OwnServers {
         }
         let allow = self.allow.clone();
         Ok(Some(Servers { allow, ..servers }))
-    }
-
-    pub(crate) fn names_servers(&self) -> bool {
-        !self.server.is_empty()
     }
 
     /// Refuses to run scenarios side by side on one target.

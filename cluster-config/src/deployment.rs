@@ -216,7 +216,7 @@ impl Deployment {
     /// are direct.
     pub fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         if let Some(proxies) = &self.proxies {
-            proxies.set_clients(pids);
+            proxies.table.set_clients(pids);
         }
     }
 

@@ -24,7 +24,7 @@ const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 /// The same in a cluster of a few nodes.
 const NODE_TIMEOUT_MS: u32 = 1500;
 
-/// What a path is percent-encoded for, to stand in a URL's query.
+/// The characters that are percent-encoded in a path within a URL's query.
 const QUERY_ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -236,7 +236,7 @@ impl Layout {
 /// The file in which a member of a cluster keeps who all members are and what they have.
 const MEMBERS_FILE: &str = "nodes.conf";
 
-/// What that file says of a cluster that is made, as the member `own` reads it at its first start: no rounds of introductions are needed.
+/// The file of the member `own` of a new cluster. It names all members, so that they need no introductions.
 fn members(nodes: &[PlannedNode], own: usize) -> String {
     // Distinct from those of every cluster that runs beside it, since that has another port.
     let id = |index: usize| format!("{:08x}{:032x}", nodes[index].announced.port(), index + 1);
@@ -267,8 +267,7 @@ fn members(nodes: &[PlannedNode], own: usize) -> String {
     text
 }
 
-/// How often a data node looks at its timers, and how long a member of a cluster may be silent. A few nodes are quick to notice; of many
-/// each hears from all others, which costs their number squared.
+/// `hz` and the node timeout in milliseconds. In large clusters both are gentler, since each node hears from all others.
 fn timer_settings(topology: &Topology) -> (u32, u32) {
     const FEW: u32 = 24;
     let nodes = topology.data_nodes();

@@ -32,7 +32,7 @@ fn silent(reason: impl ToString) -> Failure {
     Failure::Silent(reason.to_string())
 }
 
-/// A connection that did not come about.
+/// Why a connection could not be opened.
 fn connect_failure(error: &redis::RedisError) -> Failure {
     match error.is_connection_refusal() {
         true => Failure::Refused(error.to_string()),

@@ -164,7 +164,7 @@ pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     })
 }
 
-/// Where the data directory is before it is complete, and while it is being removed.
+/// Where the data directory is while it is made and while it is removed.
 fn staging_dir(record: &Running) -> PathBuf {
     let name = record
         .data
@@ -185,7 +185,7 @@ pub(crate) fn save(record: &Running) -> Result<(), ClusterError> {
         .map_err(|error| failed!("cannot write {}: {error}", path.display()))
 }
 
-/// Removes the data directory, if it bears this deployment's mark, and the record; nothing that is missing is missed.
+/// Removes the data directory, if it bears this deployment's mark, and the record, as far as they exist.
 pub(crate) fn forget(record: &Running) {
     let data = &record.data;
     let staging_dir = staging_dir(record);
@@ -274,7 +274,7 @@ fn end_servers(record: &Running) -> Result<(), ClusterError> {
 fn has_containers(record: &Running) -> bool {
     #[cfg(feature = "containers")]
     if record.provisioner == ProvisionerKind::Container {
-        // Called running while nobody can tell, so that nothing is forgotten that still exists.
+        // Unknown counts as running, so that no existing container loses its record.
         return crate::container::any_running(&record.id).unwrap_or(true);
     }
     let _ = record;

@@ -284,7 +284,7 @@ fn package(flavour: &str) -> String {
     )
 }
 
-/// What a variable says; an empty one says nothing.
+/// The value of an environment variable that is set and not empty.
 pub(crate) fn non_empty_var(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }

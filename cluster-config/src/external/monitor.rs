@@ -88,7 +88,7 @@ impl MonitorStream {
     }
 }
 
-/// Sends a command and takes its answer of one line.
+/// Sends a command and reads its answer of one line.
 async fn send(lines: &mut BufReader<Box<dyn SecureStream>>, words: &[&str]) -> io::Result<()> {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);

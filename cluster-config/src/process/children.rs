@@ -28,7 +28,7 @@ pub(crate) struct Children {
     program: PathBuf,
     /// What the servers are, if not Redis.
     system: Option<&'static dyn System>,
-    /// What nodes run in its place since they were upgraded.
+    /// Programs of nodes that were upgraded.
     upgraded: Mutex<BTreeMap<String, PathBuf>>,
     env: BTreeMap<String, Vec<(String, String)>>,
     deployment: String,

@@ -100,7 +100,7 @@ impl Start<'_> {
         }
     }
 
-    /// The node serves. One whose ensemble cannot have a leader, since most of it is away, has done its part when it listens.
+    /// Waits until the node serves, or only listens if most of its ensemble is down and there can be no leader.
     async fn wait_until_serving(
         self,
         system: &dyn System,
@@ -123,7 +123,7 @@ impl Start<'_> {
         .await
     }
 
-    /// The node answers PING, which it refuses while it loads its data.
+    /// Waits until the node answers PING, which it refuses while it loads its data.
     async fn wait_for_pong(self, node: &PlannedNode) -> Result<(), ClusterError> {
         self.until(node, || async {
             match ask(&node.dial, &["PING"], ANSWER).await? {
@@ -148,7 +148,7 @@ impl Start<'_> {
         .await
     }
 
-    /// A command succeeds, however often it has to be sent.
+    /// Sends a command until it succeeds.
     async fn send_until_accepted(
         self,
         node: &PlannedNode,
@@ -193,7 +193,7 @@ impl Start<'_> {
         .await
     }
 
-    /// What a sentinel has to be told after every start, since no configuration file holds it: look more often.
+    /// Shortens a sentinel's periods, which no configuration file holds, after every start.
     ///
     /// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods). A sentinel
     /// that was stalled for 2 s, as by a slow disk on which it saves its configuration, trusts nothing it sees for the tilt
@@ -273,7 +273,7 @@ impl Start<'_> {
         .map(drop)
     }
 
-    /// Whatever a topology owes beyond servers that answer.
+    /// Waits for what a topology promises beyond servers that answer.
     pub(crate) async fn wait_until_settled(self, topology: &Topology) -> Result<(), ClusterError> {
         match topology.kind {
             TopologyKind::Sentinel => {

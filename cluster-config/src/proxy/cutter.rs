@@ -16,7 +16,7 @@ pub(super) struct Cutter {
     splitter: Splitter,
     /// The beginning of a message whose end has not been read.
     partial_message: Vec<u8>,
-    /// Whether the beginning of the message under way has been let through, so that it cannot be taken back.
+    /// Whether a part of the current message has been passed on already.
     is_passing: bool,
     /// Whether a message was lost without which no other may follow.
     is_torn: bool,
@@ -164,7 +164,7 @@ impl Cutter {
         match dialogue.reply(first, self.splitter.words()) {
             ReplyRole::Answer(marks) if whole => (flow.in_force(marks), true),
             ReplyRole::Answer(_) | ReplyRole::NotYet => (Marks::new(), true),
-            // On its way to a replica nothing may be missing either.
+            // A replica must not miss a message either.
             ReplyRole::Push => (own(self.push_label()), dialogue.is_replication()),
         }
     }
@@ -219,7 +219,7 @@ fn push(parcels: &mut Vec<Parcel>, bytes: Vec<u8>, marks: Marks, flow: &Flow) ->
 
 fn treat(parcels: &mut Vec<Parcel>, mut parcel: Parcel, flow: &Flow) -> bool {
     parcel.treat(flow);
-    // Decided here and for good: whether the other side will answer depends on it.
+    // Decided once: whether the other side will answer depends on it.
     let lost = flow.verdict(&parcel.treatments).lost;
     if !lost {
         parcels.push(parcel);

@@ -98,16 +98,12 @@ impl Proxies {
         }
         Ok(Some(proxies))
     }
-
-    pub(crate) fn set_clients(&self, pids: BTreeMap<u32, u32>) {
-        self.table.set_clients(pids);
-    }
 }
 
 /// Listens on an address that is reserved for us.
 ///
-/// A process that is being started by another thread has, until its own program runs, a copy of every socket that was open when it was
-/// forked: also of the one by which this very address was found free a moment ago. That passes.
+/// A process that another thread has just forked holds copies of all open sockets until its own program runs, also of the one that found
+/// this address free. So an address in use is tried again.
 fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     const PASSES_WITHIN: Duration = Duration::from_secs(1);
     let until = Instant::now() + PASSES_WITHIN;
@@ -164,7 +160,7 @@ impl Proxy {
         }
         match TcpStream::connect(self.real).await {
             Ok(node) => pump::carry(&self.table, &ends, stream, node).await,
-            // As near to "connection refused" as one comes who has already accepted.
+            // The connection was accepted already: a reset comes nearest to "connection refused".
             Err(_) => stream.set_zero_linger(),
         }
     }

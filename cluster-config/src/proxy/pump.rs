@@ -106,7 +106,7 @@ pub(super) async fn carry(
         tokio::select! {
             biased;
             ending = ending => ending,
-            // Reading ends first and says nothing; the writers have the last word.
+            // The end of reading says nothing about the connection: the writers decide.
             () = async { reading.await; std::future::pending().await } => ConnectionEnding::Close,
             written = writing => written.err().unwrap_or(ConnectionEnding::Close),
         }

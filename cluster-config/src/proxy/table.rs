@@ -99,12 +99,6 @@ impl ConnectionEnds {
         };
         ask(labels.as_ref(), passage)
     }
-
-    /// Looks up who dialled: client 0 if the socket belongs to no process that was named.
-    fn name_dialler(&self, pids: &BTreeMap<Party, u32>) {
-        let dialler = clients::owner(self.peer, self.local, pids);
-        *self.dialler.lock().unwrap() = dialler.unwrap_or(Party::Client(0));
-    }
 }
 
 impl LinkTable {
@@ -228,15 +222,16 @@ impl LinkTable {
         ends
     }
 
-    /// Says who dialled, if its address did not. The look-up is slow when the kernel's table is long, so it is made without the lock, which
-    /// every new connection needs; and it is made again if processes were named anew meanwhile.
+    /// Looks up who dialled, if its address did not tell: client 0 if the socket belongs to no process that was named. The look-up is
+    /// slow when the kernel's table is long, so it is made without the lock, and again if processes were named anew meanwhile.
     fn look_up_dialler(&self, ends: &ConnectionEnds) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
         }
         loop {
             let pids = Arc::clone(&self.shared.processes.lock().unwrap());
-            ends.name_dialler(&pids);
+            let dialler = clients::owner(ends.peer, ends.local, &pids);
+            *ends.dialler.lock().unwrap() = dialler.unwrap_or(Party::Client(0));
             if Arc::ptr_eq(&pids, &self.shared.processes.lock().unwrap()) {
                 return;
             }

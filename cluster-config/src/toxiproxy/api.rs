@@ -177,7 +177,7 @@ impl Api {
         Ok(response)
     }
 
-    /// Creates the proxies of a list, all of which is checked first. Those that are there as they are wanted stay as they are.
+    /// Creates the proxies of a list, which is checked first. Existing proxies with the same addresses stay.
     pub(super) async fn populate(&mut self, body: &[u8]) -> Response {
         let mut made = Vec::new();
         let failed = self.populate_into(body, &mut made).await.err();

@@ -233,7 +233,7 @@ fn finish(
     if let Some(part) = &mut keeper.run.part {
         part.exit_code = (!partial).then_some(code);
     }
-    // So few rounds compare nothing.
+    // Too few rounds for comparisons.
     keeper.run.comparisons.clear();
     keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
     keeper.finish(partial)?;

@@ -211,7 +211,7 @@ fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<Scenari
             .map(|name| ScenarioSource::find(name));
         return Ok(named.collect::<Result<_, _>>()?);
     }
-    if !options.own.names_servers() {
+    if options.own.server.is_empty() {
         return Ok(builtin::suite()
             .into_iter()
             .map(ScenarioSource::of)

@@ -92,7 +92,7 @@ fn make_whole(
     let mut code = match measured {
         Some(measured) => put_rows(measured, joined),
         None => {
-            // Those of parts that judge nothing say nothing of a conviction.
+            // Parts of one scenario judge nothing: the verdict on the whole was made here.
             let judged = joined.scenarios.iter().map(|result| result.exit_code);
             (parts.exit_codes.into_iter().chain(judged)).fold(exit::AS_EXPECTED, exit::worse)
         }

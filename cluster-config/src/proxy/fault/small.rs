@@ -168,7 +168,7 @@ impl FaultBehaviour for SlowClose {
     }
 }
 
-/// Loses every byte and closes the connection `after` a while, which none is for ever, or when it is lifted.
+/// Loses every byte. Closes the connection after `after` (zero: never), or when the fault is lifted.
 #[derive(Debug)]
 pub(super) struct Timeout {
     pub(super) after: Duration,

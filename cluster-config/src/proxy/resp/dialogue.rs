@@ -145,7 +145,7 @@ impl Dialogue {
             return ReplyRole::Push;
         }
         let Some(answered) = self.pending.pop_front() else {
-            // What MONITOR shows, or a farewell.
+            // A line of MONITOR, or an error before the server closes.
             return ReplyRole::Push;
         };
         let error = first == b'-';

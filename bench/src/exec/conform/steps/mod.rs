@@ -133,7 +133,7 @@ impl<'a> Trial<'a> {
         macro_rules! steps {
             ($($try:ident),*) => {
                 $(let rule = rules.next().expect("a rule for each step");
-                let found = match self.lacks_exclusion_for(rule.0) {
+                let found = match self.kind == "read" && EXCLUSION_STEPS.contains(&rule.0) {
                     true => skip("several clients may have a lock of the kind read at once"),
                     false if self.is_leaseless && LEASE_STEPS.contains(&rule.0) => {
                         skip(&format!("hello says that the kind {} has no lease", self.kind))
@@ -229,11 +229,6 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether a step needs a lock that one client has alone, and the kind is shared.
-    fn lacks_exclusion_for(&self, step: &str) -> bool {
-        self.kind == "read" && EXCLUSION_STEPS.contains(&step)
-    }
-
     /// A driver that lists no features is asked all the same.
     fn require_extend(&self) -> Result<(), StepFailure> {
         match self.features.as_slice() {
@@ -251,11 +246,6 @@ impl<'a> Trial<'a> {
         self.options.patience
     }
 
-    /// For the answer to hello: runtimes of some languages need seconds to start.
-    fn start_within(&self) -> Duration {
-        self.patience() * 4
-    }
-
     /// A driver of its own, and its answer to a hello of that version.
     async fn start_and_greet(
         &self,
@@ -266,7 +256,8 @@ impl<'a> Trial<'a> {
         let mut driver =
             ScriptedDriver::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request(client, version);
-        let reply = driver.ask(request, self.start_within()).await;
+        // Runtimes of some languages need seconds to start.
+        let reply = driver.ask(request, self.patience() * 4).await;
         Ok((driver, reply))
     }
 
