@@ -99,15 +99,15 @@ pub(crate) fn load_average() -> f64 {
         .unwrap_or(0.0)
 }
 
-/// What `/proc` says of a process, from the third field on, which is its state. The second is the program's name in brackets and may
-/// contain anything.
+/// What `/proc` says of a process, from the third field on, which is its state. The second is the program's
+/// name in brackets and may contain anything.
 pub(crate) fn process_stat(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.to_owned())
 }
 
-/// User and system time of a process in microseconds, and that of its children that have ended. The kernel counts them in hundredths of a second
-/// on every Linux.
+/// User and system time of a process in microseconds, and that of its children that have ended. The kernel
+/// counts them in hundredths of a second on every Linux.
 pub(crate) fn process_cpu_us(pid: u32) -> Option<(f64, f64)> {
     let stat = process_stat(pid)?;
     // The four times are fields 14 to 17.

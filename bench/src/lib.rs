@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! Promised: every row says whether the lock was safe while it was measured and whether its figures may be quoted.
-//! Not promised: that two machines agree. This crate starts no servers and knows no faults.
+//! Promised: every row says whether the lock was safe while it was measured and whether its figures may be
+//! quoted. Not promised: that two machines agree. This crate starts no servers and knows no faults.
 //!
 //! In reading order:
 //!

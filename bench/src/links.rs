@@ -1,7 +1,7 @@
 //! Plain connections to a target: to the server that has a key, or to every server there is.
 //!
-//! This is as little as a naive lock can do with: it follows MOVED and asks a sentinel, and keeps one connection per server.
-//! It never resends a command that may have run.
+//! This is as little as a naive lock can do with: it follows MOVED and asks a sentinel, and keeps one
+//! connection per server. It never resends a command that may have run.
 
 use std::{
     collections::BTreeMap,
@@ -181,8 +181,8 @@ impl Links {
         self.script_at(None, script, keys, args).await
     }
 
-    /// A connection to the server that has `key`, for this caller alone until it is given back with [`Links::keep`]; dropped
-    /// instead it is closed, whatever it was waiting for.
+    /// A connection to the server that has `key`, for this caller alone until it is given back with
+    /// [`Links::keep`]; dropped instead it is closed, whatever it was waiting for.
     pub(crate) async fn alone(&self, key: &str) -> Result<ExclusiveConnection, CommandError> {
         let address = self.owner_of(key).await.map_err(refused)?;
         let spare = |all: &mut BTreeMap<_, Vec<_>>| all.get_mut(&address)?.pop();

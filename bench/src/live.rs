@@ -73,8 +73,8 @@ impl Drop for Running {
     }
 }
 
-/// The grants of the last second and the p99 of their waits, the scenario that began first of those under way, and how many others there are;
-/// each part is followed by two spaces.
+/// The grants of the last second and the p99 of their waits, the scenario that began first of those under
+/// way, and how many others there are; each part is followed by two spaces.
 pub fn shown() -> String {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let seconds = shown.0.elapsed();

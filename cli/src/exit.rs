@@ -59,8 +59,8 @@ fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Failure { code, message })
 }
 
-/// Numbers of the system's errors that say what a machine lacks: threads or processes, memory, open files of all and of one process, the
-/// size of a file, space, a disk that can be written to, a share of it.
+/// Numbers of the system's errors that say what a machine lacks: threads or processes, memory, open files of
+/// all and of one process, the size of a file, space, a disk that can be written to, a share of it.
 const LACKING: [i32; 8] = [
     libc::EAGAIN,
     libc::ENOMEM,

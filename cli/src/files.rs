@@ -4,8 +4,8 @@ use std::fs::{Metadata, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Makes a write beyond `ulimit -f` an error instead of the end of this process. Programs that it starts have the default again: a
-/// handler, unlike an ignored signal, does not survive `exec`.
+/// Makes a write beyond `ulimit -f` an error instead of the end of this process. Programs that it starts have
+/// the default again: a handler, unlike an ignored signal, does not survive `exec`.
 pub(crate) fn survive_size_limit() {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing, so that it is safe in whatever it interrupts.

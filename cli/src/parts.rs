@@ -69,8 +69,8 @@ fn parse(text: &str) -> Result<GeneratorShare, String> {
     numbers.ok_or_else(|| invalid("part", text, "K/N with K from 0 to N-1, e.g. 0/4"))
 }
 
-/// Joins the parts of the same plan and version at their barrier, and records the barrier's id in the run: runs with another id are of
-/// another load.
+/// Joins the parts of the same plan and version at their barrier, and records the barrier's id in the run:
+/// runs with another id are of another load.
 pub(crate) async fn join(
     url: &str,
     prefix: &str,

@@ -11,8 +11,8 @@ pub(crate) struct ProvisionerArgs {
     /// What servers run in: process or container [default: process]
     #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "P")]
     provisioner: Option<ProvisionerKind>,
-    /// The containers' image, e.g. redis:7.4 [default: that of the server's makers where a registry answers, such as redis:8 or
-    /// postgres:17, else one of the installed server]
+    /// The containers' image, e.g. redis:7.4 [default: that of the server's makers where a registry answers,
+    /// such as redis:8 or postgres:17, else one of the installed server]
     #[arg(hide_short_help = true, help_heading = RUNNING, long, value_name = "IMAGE")]
     image: Option<String>,
 }

@@ -23,8 +23,8 @@ pub(super) fn batch_options(
     }
 }
 
-/// Runs all and keeps each as it ends. Gives the worst exit code; of a lock of the user's own it says whether the lock was lost, whatever files
-/// expect.
+/// Runs all and keeps each as it ends. Gives the worst exit code; of a lock of the user's own it says whether
+/// the lock was lost, whatever files expect.
 pub(crate) async fn run_all(
     planned: Vec<PlannedRun>,
     batch: &BatchOptions,

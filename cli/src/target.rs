@@ -34,8 +34,8 @@ pub(super) const SERVERS: &str = "Servers";
 /// Somebody's own servers in place of those that a scenario starts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OwnServers {
-    /// Your own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under locklab:RUN: and are removed
-    /// at the end
+    /// Your own servers by URL: nothing there is started or ended but by the scenario's hooks; keys lie under
+    /// locklab:RUN: and are removed at the end
     #[arg(hide_short_help = true, help_heading = SERVERS, long, value_name = "URL", value_parser = crate::args::target_url)]
     pub(crate) target: Option<String>,
     #[command(flatten, next_help_heading = SERVERS)]

@@ -167,8 +167,8 @@ impl Terminal {
         }
     }
 
-    /// Writes to standard output. A closed pipe ends the output, not the program; anything else that keeps it from its reader is kept
-    /// for [`Terminal::take_write_error`].
+    /// Writes to standard output. A closed pipe ends the output, not the program; anything else that keeps it
+    /// from its reader is kept for [`Terminal::take_write_error`].
     fn write(&self, text: &str) {
         // No line, rather than an empty one, where there is nothing to list.
         if text.is_empty() {

@@ -22,8 +22,8 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait for the answer to a single command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A running topology. Taking it down is explicit ([`down`](Deployment::down)); drop is the safety net and ends the
-/// same processes without telling whether that worked. Shown without passwords.
+/// A running topology. Taking it down is explicit ([`down`](Deployment::down)); drop is the safety net and
+/// ends the same processes without telling whether that worked. Shown without passwords.
 #[derive(Debug)]
 pub struct Deployment {
     pub(crate) topology: Topology,
@@ -91,8 +91,8 @@ impl Deployment {
 
     /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at most.
     ///
-    /// The answer is what `redis-cli --raw` would print: arrays one element per line, nil as nothing. A server's error
-    /// answer is an error here. After a timeout the command may still take effect.
+    /// The answer is what `redis-cli --raw` would print: arrays one element per line, nil as nothing. A
+    /// server's error answer is an error here. After a timeout the command may still take effect.
     pub async fn command(&self, node: &str, args: &[&str]) -> Result<String, ClusterError> {
         let mut answers = self.commands(node, &[args], COMMAND_TIMEOUT).await?;
         answers
@@ -125,8 +125,8 @@ impl Deployment {
 
     /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within `timeout`.
     ///
-    /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a majority of
-    /// independent masters. Connections are kept, so that asking often is cheap.
+    /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a
+    /// majority of independent masters. Connections are kept, so that asking often is cheap.
     pub async fn probe(&self, lock: &str, timeout: Duration) -> bool {
         self.prober
             .probe(self.topology.kind, &self.nodes, lock, timeout)
@@ -138,8 +138,8 @@ impl Deployment {
         self.fleet.kill(node).await
     }
 
-    /// Starts a killed node again on its address; returns when it can be used (not before it has loaded). A member of an ensemble of
-    /// which most is away needs only listen.
+    /// Starts a killed node again on its address; returns when it can be used (not before it has loaded). A
+    /// member of an ensemble of which most is away needs only listen.
     pub async fn start(&self, node: &str, data: Data) -> Result<(), ClusterError> {
         let planned = self.fleet.planned(node)?;
         if data == Data::Lose && self.fleet.pid(node).is_none() {
@@ -211,9 +211,9 @@ impl Deployment {
         registry::is_listed(&self.id)
     }
 
-    /// Tells the proxies which process is which client (number to process number), so that client links can be told
-    /// apart. Replaces what was said before. Sockets of a process's descendants count as its own. Does nothing when links
-    /// are direct.
+    /// Tells the proxies which process is which client (number to process number), so that client links can
+    /// be told apart. Replaces what was said before. Sockets of a process's descendants count as its own.
+    /// Does nothing when links are direct.
     pub fn set_clients(&self, pids: BTreeMap<u32, u32>) {
         if let Some(proxies) = &self.proxies {
             proxies.table.set_clients(pids);
@@ -230,8 +230,8 @@ impl Deployment {
         }
     }
 
-    /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on later ones. The faults are in the
-    /// order of the links.
+    /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on
+    /// later ones. The faults are in the order of the links.
     pub fn apply(
         &self,
         links: &[(Party, Party)],
@@ -242,8 +242,8 @@ impl Deployment {
         Ok(links.iter().map(apply).collect())
     }
 
-    /// Lets go of a deployment that was started with `detach`: its servers go on, listed by [`running`](crate::running).
-    /// One that was started without ends here, as when it is dropped.
+    /// Lets go of a deployment that was started with `detach`: its servers go on, listed by
+    /// [`running`](crate::running). One that was started without ends here, as when it is dropped.
     pub fn leave(self) {
         drop(self);
     }

@@ -39,8 +39,8 @@ pub struct Node {
 pub enum Data {
     /// The disk survived: the server loads whatever its configuration made it write.
     Keep,
-    /// The disk is lost: data files are gone. Who the node is survives (its configuration, `nodes.conf`), since an
-    /// operator who swaps a disk brings the same node back.
+    /// The disk is lost: data files are gone. Who the node is survives (its configuration, `nodes.conf`),
+    /// since an operator who swaps a disk brings the same node back.
     Lose,
 }
 

@@ -16,8 +16,8 @@ const LAST: u16 = 31998;
 
 /// A port and those after it, held against other runs of the same user until dropped.
 ///
-/// It is held for the whole life of a deployment and not only while servers start: the port of a killed node would look
-/// free to another run just before the node comes back.
+/// It is held for the whole life of a deployment and not only while servers start: the port of a killed node
+/// would look free to another run just before the node comes back.
 #[derive(Debug)]
 pub(crate) struct PortLock {
     pub(crate) port: u16,

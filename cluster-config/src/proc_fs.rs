@@ -1,8 +1,8 @@
 //! What Linux says about processes and their sockets in `/proc`: the one reader of cluster-config and chaos.
 //!
-//! Ours and not the crate procfs: that reads only on Linux, so that every caller would need a second form for other systems, and the five
-//! small files below take fewer lines than its calls and its errors do. `bench` may not import this crate; it reads the machine's
-//! counters, which are other files.
+//! Ours and not the crate procfs: that reads only on Linux, so that every caller would need a second form for
+//! other systems, and the five small files below take fewer lines than its calls and its errors do. `bench`
+//! may not import this crate; it reads the machine's counters, which are other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Lists running deployments across processes, ends one by id, and sweeps away what a dead harness left behind.
 //!
-//! A deployment is one JSON file in the user's runtime directory. A process is ended only if its number, its start tick
-//! and the mark in its environment all agree with that file.
+//! A deployment is one JSON file in the user's runtime directory. A process is ended only if its number, its
+//! start tick and the mark in its environment all agree with that file.
 
 use std::fs;
 use std::io;
@@ -104,8 +104,8 @@ pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
     Ok(record.clone())
 }
 
-/// Removes what dead owners left behind: servers, data directories, records. Detached deployments with a living server
-/// are somebody's and stay. Every start does this by itself.
+/// Removes what dead owners left behind: servers, data directories, records. Detached deployments with a
+/// living server are somebody's and stay. Every start does this by itself.
 pub fn sweep() -> Result<(), ClusterError> {
     for record in records()? {
         if is_running(&record) || record.pid_namespace != pid_namespace() {

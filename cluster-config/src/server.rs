@@ -29,9 +29,9 @@ impl Server {
     /// Finds the binary and asks for its version.
     ///
     /// `redis` and `valkey` are looked for in the variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER`, then in `PATH`. A
-    /// version (`7.2`, `redis-7.2`, `valkey@8`) is the newest of that line among these, every program in `PATH` whose
-    /// name begins with `redis-server` or `valkey-server`, `/opt/{redis,valkey}*/bin`, and those that `make servers` got
-    /// ([`servers_dir`]). Anything else is a path, or a program in `PATH`.
+    /// version (`7.2`, `redis-7.2`, `valkey@8`) is the newest of that line among these, every program in
+    /// `PATH` whose name begins with `redis-server` or `valkey-server`, `/opt/{redis,valkey}*/bin`, and those
+    /// that `make servers` got ([`servers_dir`]). Anything else is a path, or a program in `PATH`.
     ///
     /// The error names the package to install when the binary is absent or older than 7.0.
     pub fn find(server: &str) -> Result<Server, ClusterError> {
@@ -65,8 +65,8 @@ impl Server {
         Ok(found)
     }
 
-    /// The one that a topology runs: of Redis as [`Server::find`] finds it, of another system the one that is installed, or the program or
-    /// folder that `server` names.
+    /// The one that a topology runs: of Redis as [`Server::find`] finds it, of another system the one that is
+    /// installed, or the program or folder that `server` names.
     ///
     /// The error says what is missing and how to get it.
     pub fn of(topology: &Topology) -> Result<Server, ClusterError> {
@@ -101,8 +101,8 @@ impl Server {
         format!("{}-{}", self.flavour, self.version)
     }
 
-    /// Whether the binary was built with TLS. Starts it for a moment with a configuration that it refuses: at the line
-    /// about TLS if it has none, else at the next.
+    /// Whether the binary was built with TLS. Starts it for a moment with a configuration that it refuses: at
+    /// the line about TLS if it has none, else at the next.
     pub fn has_tls(&self) -> bool {
         self.knows_directive("tls-port 0")
     }

@@ -1,5 +1,5 @@
-//! Asks the kernel for one TCP socket by its two ends, through its socket diagnostics, as `ss` does: some microseconds, where reading the
-//! whole table of sockets in `/proc` takes milliseconds.
+//! Asks the kernel for one TCP socket by its two ends, through its socket diagnostics, as `ss` does: some
+//! microseconds, where reading the whole table of sockets in `/proc` takes milliseconds.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
 //! Runs a scenario in parts on Kubernetes: typed objects, a client that applies them, Chaos Mesh's faults.
 //!
-//! Promised: every object is in the namespace that was named; what Chaos Mesh cannot do of a scenario is refused before anything is made; what a
-//! run has made is found by its label and deleted at its end. Not promised: that pods run side by side at the same speed, since a cluster's
-//! nodes are its own.
+//! Promised: every object is in the namespace that was named; what Chaos Mesh cannot do of a scenario is
+//! refused before anything is made; what a run has made is found by its label and deleted at its end. Not
+//! promised: that pods run side by side at the same speed, since a cluster's nodes are its own.
 //!
 //! | modules | what they are |
 //! |---|---|

@@ -191,8 +191,8 @@ fn circles(modules: &Modules) -> Vec<Vec<String>> {
     all.into_iter().filter(|circle| circle.len() > 1).collect()
 }
 
-/// Files beside the command whose file they use, unless they are that command's own. A command is a file, or a folder
-/// with its parts, in the folder of its group.
+/// Files beside the command whose file they use, unless they are that command's own. A command is a file, or
+/// a folder with its parts, in the folder of its group.
 fn uses_of_another_command(modules: &Modules) -> Vec<String> {
     let arguments = modules.get(&vec!["args".to_owned()]);
     let arguments = arguments.map_or("", |(_, text)| text);

@@ -1,5 +1,5 @@
-//! Runs the tests: `cargo test` runs one program after another, while most of them wait for servers and leases; this runs
-//! several at a time, and shows what each printed in one piece, as `cargo test` does.
+//! Runs the tests: `cargo test` runs one program after another, while most of them wait for servers and
+//! leases; this runs several at a time, and shows what each printed in one piece, as `cargo test` does.
 
 use std::{
     collections::VecDeque,
@@ -181,8 +181,8 @@ fn suite(artifact: &Artifact) -> anyhow::Result<Option<Suite>> {
     }))
 }
 
-/// Runs it to its end; both of its outputs in the order in which it wrote them. By a file: a pipe would stay open for as long as anything
-/// that a test left behind.
+/// Runs it to its end; both of its outputs in the order in which it wrote them. By a file: a pipe would stay
+/// open for as long as anything that a test left behind.
 fn carry_out(mut suite: Suite) -> anyhow::Result<SuiteOutcome> {
     let started = Instant::now();
     let mut file = tempfile::tempfile()?;

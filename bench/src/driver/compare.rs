@@ -1,5 +1,5 @@
-//! Comparisons of arms that were measured side by side, with one that is the first once more as the measure of what no difference looks
-//! like.
+//! Comparisons of arms that were measured side by side, with one that is the first once more as the measure
+//! of what no difference looks like.
 
 use results::run::{Comparison, Ratio};
 

@@ -111,8 +111,8 @@ pub struct BenchPlan {
     pub duration: Duration,
     /// Rounds of every arm; with a precision the most.
     pub rounds: u32,
-    /// Ends the rounds, six of them at least, once the 95 % interval of every arm's rate reaches no farther than this share to either side
-    /// of its median, half of the interval's width; `None`: all rounds.
+    /// Ends the rounds, six of them at least, once the 95 % interval of every arm's rate reaches no farther
+    /// than this share to either side of its median, half of the interval's width; `None`: all rounds.
     pub precision: Option<f64>,
     /// Decides the order of arms and the subjects' jitter.
     pub seed: u64,
@@ -266,8 +266,8 @@ pub type Measuring<'a> = BoxFuture<'a, Result<BenchOutcome, SubjectError>>;
 /// Measures.
 ///
 /// # Errors
-/// An unknown subject or workload, a subject that does not take this target, or a target that does not answer at the very
-/// start. A target that dies later gives what was measured until then.
+/// An unknown subject or workload, a subject that does not take this target, or a target that does not answer
+/// at the very start. A target that dies later gives what was measured until then.
 pub fn run<'a>(plan: &'a BenchPlan, hooks: &'a Hooks) -> Measuring<'a> {
     match subjects_of(plan) {
         Ok(subjects) => run_subjects(plan, subjects, hooks),
@@ -502,8 +502,8 @@ fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
     }
 }
 
-/// How far the widest interval of all arms' rates reaches to a side of its median, as a share of that; without bound for fewer rounds than
-/// a 95 % interval takes.
+/// How far the widest interval of all arms' rates reaches to a side of its median, as a share of that;
+/// without bound for fewer rounds than a 95 % interval takes.
 fn widest(groups: &[Group]) -> f64 {
     let arms = groups.iter().flat_map(|group| &group.arms);
     arms.map(reach).fold(0.0, f64::max)
@@ -537,8 +537,8 @@ fn imprecise(groups: &[Group], wanted: f64) -> String {
     )
 }
 
-/// What is compared: of each workload and number of tasks every subject. Where a difference can be shown, the first subject runs twice: its
-/// two arms say what no difference looks like.
+/// What is compared: of each workload and number of tasks every subject. Where a difference can be shown, the
+/// first subject runs twice: its two arms say what no difference looks like.
 fn groups(
     plan: &BenchPlan,
     measured: &[(Arc<dyn Subject>, Placement)],

@@ -35,8 +35,8 @@ use crate::{
 
 /// How long a driver may take to start: a virtual machine of some languages needs seconds on a loaded host.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long beyond the wait asked for an answer may take, pauses not counted. The judge calls it a violation after 10 s without a fault: so it
-/// is waited for longer than that.
+/// How long beyond the wait asked for an answer may take, pauses not counted. The judge calls it a violation
+/// after 10 s without a fault: so it is waited for longer than that.
 const ANSWER_SLACK: Duration = Duration::from_secs(15);
 /// How long beyond its window a driver's own loop may take: its tasks finish first.
 const LOAD_SLACK: Duration = Duration::from_secs(30);

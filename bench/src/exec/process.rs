@@ -91,8 +91,8 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
 
 type Request = (Command, Handle, mpsc::Sender<io::Result<Child>>);
 
-/// Starts every driver on one thread, which lives as long as this process: the kernel kills a driver when the *thread* that forked it ends,
-/// and a runtime's thread ends after ten idle seconds, or with its runtime.
+/// Starts every driver on one thread, which lives as long as this process: the kernel kills a driver when the
+/// *thread* that forked it ends, and a runtime's thread ends after ten idle seconds, or with its runtime.
 fn spawn(command: Command) -> io::Result<Child> {
     static STARTER: Mutex<Option<mpsc::Sender<Request>>> = Mutex::new(None);
     let (reply, started) = mpsc::channel();

@@ -163,8 +163,8 @@ fn client_event(event: Event, at: Instant) -> ClientEvent {
     }
 }
 
-/// When the event happened that a driver reports in a line read `at`: by its stamp, else by its age. It cannot have been before `after`.
-/// A stamp outside of these bounds is of another clock and is ignored.
+/// When the event happened that a driver reports in a line read `at`: by its stamp, else by its age. It
+/// cannot have been before `after`. A stamp outside of these bounds is of another clock and is ignored.
 pub(super) fn reported_at(
     stamp: Option<u64>,
     age_ms: Option<Number>,

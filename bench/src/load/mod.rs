@@ -71,8 +71,8 @@ pub struct Load {
     pub extend: Option<Duration>,
     /// Share of holds that take the lock once more inside, 0 to 1.
     pub reenter: f64,
-    /// Share of acquires whose caller gives up in the middle, 0 to 1, and for how long from the beginning on; what is left of them shows
-    /// afterwards.
+    /// Share of acquires whose caller gives up in the middle, 0 to 1, and for how long from the beginning on;
+    /// what is left of them shows afterwards.
     pub cancel: (f64, Duration),
     /// Share of holds that another owner of the same client extends and releases, 0 to 1.
     pub owner_moves: f64,
@@ -146,8 +146,8 @@ impl Load {
         self.share.count(self.tasks)
     }
 
-    /// What keeps the holds of a task of this client, where each is only kept and given back and nobody but the task has to find it; `None`:
-    /// they go by the names of their grants.
+    /// What keeps the holds of a task of this client, where each is only kept and given back and nobody but
+    /// the task has to find it; `None`: they go by the names of their grants.
     pub(crate) fn caller(&self, client: &dyn LockClient) -> Option<Box<dyn Caller>> {
         let only_kept = !self.by_name
             && self.protects == Protects::None

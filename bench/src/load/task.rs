@@ -348,8 +348,8 @@ impl Task {
         self.release(held).await;
     }
 
-    /// Enters again after a third of the time that is left and leaves after another: what an inner hold changes of the lease, of its renewal
-    /// or of its owner's count shows while the outer hold goes on.
+    /// Enters again after a third of the time that is left and leaves after another: what an inner hold
+    /// changes of the lease, of its renewal or of its owner's count shows while the outer hold goes on.
     async fn keep_again(&self, held: &TaskHold, until: Instant) {
         let third = until.saturating_duration_since(Instant::now()) / 3;
         self.keep_until(held, until - 2 * third).await;
@@ -363,8 +363,8 @@ impl Task {
         }
     }
 
-    /// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its time is up. Where the reading
-    /// side is refused it stays a writer.
+    /// Writes for a while, takes the reading side inside, gives the writing side back and reads on until its
+    /// time is up. Where the reading side is refused it stays a writer.
     async fn write_then_read(&self, writer: TaskHold, downgrade: Instant, until: Instant) {
         let seen = self.sink.begins_work(self, &writer);
         self.keep_until(&writer, downgrade).await;

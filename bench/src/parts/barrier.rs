@@ -1,5 +1,5 @@
-//! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has come, and when the next
-//! step begins by the server's clock.
+//! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has
+//! come, and when the next step begins by the server's clock.
 //!
 //! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so;
 //! `go:S`, when step S begins; `began`, once all have met; `lost:K`, the step that the others began without part K. All times are the server's TIME in
@@ -156,8 +156,8 @@ impl Barrier {
     /// Comes to the others. `plan` is what all must say alike, a JSON object; `patience` the longest wait for them, here and at each step.
     ///
     /// # Errors
-    /// Another plan, parts that have begun already, a part that is there twice, and a server that does not answer. That others are
-    /// missing is found by [`Barrier::meet`].
+    /// Another plan, parts that have begun already, a part that is there twice, and a server that does not
+    /// answer. That others are missing is found by [`Barrier::meet`].
     pub async fn join(
         target: &str,
         prefix: &str,
@@ -214,8 +214,8 @@ impl Barrier {
         &self.meeting
     }
 
-    /// Waits until all parts have come to a step, 1 or higher and rising, and then until the moment that it begins at all of them. How far
-    /// from that moment this may be.
+    /// Waits until all parts have come to a step, 1 or higher and rising, and then until the moment that it
+    /// begins at all of them. How far from that moment this may be.
     ///
     /// A part that was silent for some seconds is left behind, but for the first step, which takes all.
     ///

@@ -1,8 +1,8 @@
 //! A load that is written down: connected clients go through it, and what they do becomes a history.
 //!
-//! Each call is written down before it is sent and each answer before anybody acts on it, so that the record of a client that is
-//! killed is complete up to its death. Tasks pass a gate before every step: a client whose process is stopped does nothing, and
-//! goes on believing what it believed.
+//! Each call is written down before it is sent and each answer before anybody acts on it, so that the record
+//! of a client that is killed is complete up to its death. Tasks pass a gate before every step: a client
+//! whose process is stopped does nothing, and goes on believing what it believed.
 //!
 //! | file | what it is for |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Whether two holds of a round overlapped, found without keeping them: those of a lock come in the order in which they began.
 //!
-//! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease − drift. Intervals
-//! are closed.
+//! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease −
+//! drift. Intervals are closed.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

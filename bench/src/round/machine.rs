@@ -64,8 +64,8 @@ fn total_us(pressure: &str) -> Option<u64> {
     some.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// CPU time of the clients in microseconds and their memory in bytes: of all processes of their drivers where they have some, else of
-/// this one.
+/// CPU time of the clients in microseconds and their memory in bytes: of all processes of their drivers where
+/// they have some, else of this one.
 pub(crate) fn client_use(clients: &[SharedClient]) -> (Option<f64>, Option<u64>) {
     let mut drivers = clients.iter().filter_map(|c| c.processes()).peekable();
     if drivers.peek().is_none() {

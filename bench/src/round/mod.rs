@@ -300,8 +300,8 @@ fn listen(
         .collect()
 }
 
-/// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is left out, which
-/// can hide an overlap and never invent one.
+/// Hands on turns that are over. `all`: no further one will come; that of a task cut off while it held is
+/// left out, which can hide an overlap and never invent one.
 fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
     let now_ns = figures.now_ns();
     let watermark_ns = if all {
@@ -490,8 +490,8 @@ fn collect(
         cut_short,
         samples,
     };
-    // Servers that answered before the window and do not now, or that neither answer nor grant: what was measured is the
-    // target's death.
+    // Servers that answered before the window and do not now, or that neither answer nor grant: what was
+    // measured is the target's death.
     let suspect = before.servers.is_some() || round.cycles == 0;
     if round.cut_short.is_none() && suspect && after.servers.is_none() {
         round.cut_short = round

@@ -42,9 +42,9 @@ pub(crate) struct TaskState {
 }
 
 impl TaskState {
-    /// A hold that is not recorded yet begins at this time or later. The task sets the beginning of a hold before it clears
-    /// the call that led to it, and this looks in the opposite order, so that no hold slips through between the two: what is released there
-    /// is acquired here.
+    /// A hold that is not recorded yet begins at this time or later. The task sets the beginning of a hold
+    /// before it clears the call that led to it, and this looks in the opposite order, so that no hold slips
+    /// through between the two: what is released there is acquired here.
     pub(crate) fn earliest_open(&self, now_ns: u64) -> u64 {
         let or_now = |ns: u64| if ns == 0 { now_ns } else { ns };
         let calling = or_now(self.calling_since.load(Acquire));
@@ -57,8 +57,8 @@ impl TaskState {
     }
 }
 
-/// Raises a counter that one task alone writes, and others read: what it is now. Without the bus lock of `fetch_add`, which waits until
-/// everything that was written before has left the core.
+/// Raises a counter that one task alone writes, and others read: what it is now. Without the bus lock of
+/// `fetch_add`, which waits until everything that was written before has left the core.
 pub(super) fn raise(counter: &AtomicU64, by: i64) -> u64 {
     let now = counter.load(Relaxed).wrapping_add_signed(by);
     counter.store(now, Relaxed);

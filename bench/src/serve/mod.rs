@@ -174,8 +174,8 @@ async fn serve_all(
     ended
 }
 
-/// Blocks every worker of this runtime, as a caller does who computes or waits for a file where only tasks should run. A thread beside them measures
-/// how long nothing ran.
+/// Blocks every worker of this runtime, as a caller does who computes or waits for a file where only tasks
+/// should run. A thread beside them measures how long nothing ran.
 fn block(time: Duration, id: u64, replies: mpsc::UnboundedSender<Value>) {
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {

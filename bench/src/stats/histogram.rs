@@ -82,8 +82,8 @@ pub(crate) mod as_pairs {
     }
 }
 
-/// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a window, so that
-/// resampling can draw parts.
+/// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a
+/// window, so that resampling can draw parts.
 pub(crate) type Coarse = BTreeMap<u64, u32>;
 
 /// Adds a sample to a small histogram.

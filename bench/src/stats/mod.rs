@@ -79,8 +79,8 @@ fn range_covers(n: usize) -> f64 {
     1.0 - 2.0 * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
 }
 
-/// How many of the lowest, and of the highest, values are left out of a 95 % interval for the median of `n`, and how far towards the
-/// next value the ends move, 0 to 1.
+/// How many of the lowest, and of the highest, values are left out of a 95 % interval for the median of `n`,
+/// and how far towards the next value the ends move, 0 to 1.
 fn ranks(n: usize) -> (usize, f64) {
     let mut term = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
     let mut below = term;

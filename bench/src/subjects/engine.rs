@@ -300,8 +300,8 @@ struct EngineClient {
 }
 
 impl EngineClient {
-    /// The same owner for the same name, so that it enters again where the kind allows it. A name that is a number of the engine's own is
-    /// that one, which it refuses.
+    /// The same owner for the same name, so that it enters again where the kind allows it. A name that is a
+    /// number of the engine's own is that one, which it refuses.
     fn owner(&self, name: &str) -> Owner {
         if let Some(reserved) = name.parse().ok().filter(|number| *number >= 1_u64 << 63) {
             return Owner::numbered(reserved);

@@ -18,8 +18,8 @@ use crate::{
     subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
 };
 
-/// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few milliseconds between two
-/// tries only, so the longer they are, the more rarely anybody else finds it so.
+/// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few
+/// milliseconds between two tries only, so the longer they are, the more rarely anybody else finds it so.
 const NEXT_MASTER: Duration = Duration::from_millis(100);
 const NEXT_TRY: Duration = Duration::from_millis(200);
 

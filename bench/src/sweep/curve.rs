@@ -18,8 +18,8 @@ const TRIES: u32 = 24;
 const SHORTEST: Duration = Duration::from_millis(500);
 /// The proof of a candidate is so many times as long.
 const LONG: u32 = 4;
-/// So many cycles are due in a window at least, and twice as many in a proof: of fewer, one that ends behind the window is over 1 % of all, and
-/// those that a valid row needs are few beside it.
+/// So many cycles are due in a window at least, and twice as many in a proof: of fewer, one that ends behind
+/// the window is over 1 % of all, and those that a valid row needs are few beside it.
 const CYCLES: f64 = 120.0;
 
 /// The rows of a plan that was measured, and what ends the sweep with them.

@@ -41,8 +41,8 @@ impl CycleShape {
         }
     }
 
-    /// The kind to ask for, where somebody wishes for `wished` (empty: nobody) of a lock that offers `offered`, its own kind first
-    /// (empty: it will say so only when it is connected).
+    /// The kind to ask for, where somebody wishes for `wished` (empty: nobody) of a lock that offers
+    /// `offered`, its own kind first (empty: it will say so only when it is connected).
     pub fn kind(self, wished: &str, offered: &[String]) -> Result<String, String> {
         let fit = self.kinds();
         let foreign = |kind: &str| !offered.is_empty() && !offered.iter().any(|own| own == kind);

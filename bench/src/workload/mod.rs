@@ -51,8 +51,8 @@ pub enum LeaseOf {
 pub enum Rhythm {
     /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule (open loop).
     Cycles,
-    /// As `Cycles`, but a releaser queues again only when the next one has the lock. Without this rule a releaser mostly meets
-    /// itself again, and the figure says little about waking somebody else.
+    /// As `Cycles`, but a releaser queues again only when the next one has the lock. Without this rule a
+    /// releaser mostly meets itself again, and the figure says little about waking somebody else.
     Chain,
     /// All tasks arrive at the same moment, wave after wave.
     Herd,

@@ -34,8 +34,8 @@ use crate::args::Command;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// Whether the async runtime is starting. If it cannot start a thread then, it panics, and unwinding would wait for its other threads
-/// for ever: `main` exits instead.
+/// Whether the async runtime is starting. If it cannot start a thread then, it panics, and unwinding would
+/// wait for its other threads for ever: `main` exits instead.
 pub(crate) static STARTING: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -97,8 +97,8 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
     code
 }
 
-/// Starts as many threads at once as a command needs: one for each processor, and a few for files and host names. A runtime that gets
-/// fewer waits for them for ever.
+/// Starts as many threads at once as a command needs: one for each processor, and a few for files and host
+/// names. A runtime that gets fewer waits for them for ever.
 fn try_threads() -> std::io::Result<()> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut ends = Vec::new();

@@ -190,8 +190,8 @@ pub(crate) fn container_words(
     words(shell(&format!("{first}; exec {own}"), []))
 }
 
-/// The same command for a server that refuses root, in a user namespace in which root is nobody: root's files are nobody's too, so that
-/// the deployment's directory needs no other owner.
+/// The same command for a server that refuses root, in a user namespace in which root is nobody: root's files
+/// are nobody's too, so that the deployment's directory needs no other owner.
 pub(crate) fn unprivileged(system: &dyn System, command: Command) -> Command {
     if !system.refuses_root() || !nix::unistd::geteuid().is_root() {
         return command;

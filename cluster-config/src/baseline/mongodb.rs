@@ -1,5 +1,5 @@
-//! MongoDB: one server that admits everybody. Untested, since no package source has its server: it runs from its makers' image, or as a program
-//! that is given.
+//! MongoDB: one server that admits everybody. Untested, since no package source has its server: it runs from
+//! its makers' image, or as a program that is given.
 
 use std::net::SocketAddr;
 

@@ -54,8 +54,8 @@ impl System for ZooKeeper {
     fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]) {
         let port = nodes[0].address.port();
         let names: Vec<String> = (1..=nodes.len()).map(|id| format!("member-{id}")).collect();
-        // A server listens at its own entry of the list, and tells others to dial it there. So entries are names, which are its own address
-        // to itself and its proxy to the others.
+        // A server listens at its own entry of the list, and tells others to dial it there. So entries are
+        // names, which are its own address to itself and its proxy to the others.
         let members = names.iter().enumerate();
         let members: String = members
             .map(|(index, name)| {

@@ -95,8 +95,8 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImag
     })
 }
 
-/// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary instead; `None` for
-/// everything else.
+/// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary
+/// instead; `None` for everything else.
 fn registry_name(server: &str) -> Option<(String, &'static str)> {
     let (flavour, version) = wanted_version(server).unwrap_or((Some(server), "8"));
     match flavour? {
@@ -106,8 +106,8 @@ fn registry_name(server: &str) -> Option<(String, &'static str)> {
     }
 }
 
-/// What a system's makers ship: their image, which is empty where it has no name without its registry; what stands there for a server's path;
-/// and the variable that names a program of this machine in its place.
+/// What a system's makers ship: their image, which is empty where it has no name without its registry; what
+/// stands there for a server's path; and the variable that names a program of this machine in its place.
 fn makers_image(system: &str) -> (&'static str, &'static str, &'static str) {
     match system {
         "etcd" => ("", "etcd", "LOCKLAB_ETCD"),

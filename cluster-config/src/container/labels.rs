@@ -67,8 +67,8 @@ fn process_of_label(owner: &str) -> Option<ProcessId> {
     })
 }
 
-/// Removes containers whose owner is dead and that were not detached. The registry does this for those that it lists; this finds
-/// the others, whose record is lost or lies in another user's directory.
+/// Removes containers whose owner is dead and that were not detached. The registry does this for those that
+/// it lists; this finds the others, whose record is lost or lies in another user's directory.
 pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
     let here = space();
     for container in list(docker, OWNER, true).await? {
@@ -102,8 +102,8 @@ async fn list(
     found.map_err(|error| failed!("cannot list containers: {error}"))
 }
 
-/// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that somebody else is
-/// removing, is no error.
+/// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that
+/// somebody else is removing, is no error.
 pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), ClusterError> {
     let options = RemoveContainerOptionsBuilder::new()
         .force(true)

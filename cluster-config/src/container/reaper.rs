@@ -1,9 +1,9 @@
 //! A small process that outlives this one by seconds: when the pipe that both hold closes, it removes the containers.
 //!
-//! Containers are children of the engine, so no death signal reaches them. The reaper is a fork that runs no other program: all its
-//! requests are written before, and it does nothing but read, connect, write and wait, which is what a fork of a program with
-//! threads may do. It goes on until containers are gone for good, since a request to create one that was under way when
-//! this process died is still obeyed later.
+//! Containers are children of the engine, so no death signal reaches them. The reaper is a fork that runs no
+//! other program: all its requests are written before, and it does nothing but read, connect, write and wait,
+//! which is what a fork of a program with threads may do. It goes on until containers are gone for good,
+//! since a request to create one that was under way when this process died is still obeyed later.
 
 use std::env;
 use std::io;
@@ -33,8 +33,8 @@ pub(crate) struct Reaper {
 }
 
 impl Reaper {
-    /// Starts watching over containers with these names. `None` if the engine is not reached through a socket of this machine: then
-    /// only the next start's sweep removes what a sudden death leaves.
+    /// Starts watching over containers with these names. `None` if the engine is not reached through a socket
+    /// of this machine: then only the next start's sweep removes what a sudden death leaves.
     pub(crate) fn start(containers: &[String]) -> Result<Option<Reaper>, ClusterError> {
         let Some(address) = socket_address() else {
             return Ok(None);

@@ -125,8 +125,8 @@ impl Containers {
     }
 }
 
-/// The machine's own network, and logs that can be read through the engine whatever its default is. testcontainers' own way would publish
-/// ports on every address of this machine.
+/// The machine's own network, and logs that can be read through the engine whatever its default is.
+/// testcontainers' own way would publish ports on every address of this machine.
 fn host_config(host: &mut HostConfig) {
     host.log_config = Some(HostConfigLogConfig {
         typ: Some("json-file".to_owned()),
@@ -176,8 +176,8 @@ impl RunnerState {
         }
     }
 
-    /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the same path, so that
-    /// a configuration means the same as for a process, and losing a disk does too.
+    /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the
+    /// same path, so that a configuration means the same as for a process, and losing a disk does too.
     async fn start(
         self: Arc<RunnerState>,
         node: PlannedNode,

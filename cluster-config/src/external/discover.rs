@@ -147,8 +147,8 @@ async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
     Ok(all)
 }
 
-/// The living members in CLUSTER NODES, each with its role, its first slot and its address: masters with slots in the order of these, then
-/// replicas by address.
+/// The living members in CLUSTER NODES, each with its role, its first slot and its address: masters with
+/// slots in the order of these, then replicas by address.
 fn members(view: &str) -> Vec<(Role, Option<u16>, &str)> {
     let mut members: Vec<_> = view.lines().filter_map(member).collect();
     members.sort_unstable();

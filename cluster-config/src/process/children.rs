@@ -167,8 +167,8 @@ impl Runner for Children {
 
 type Request = (Command, oneshot::Sender<io::Result<Child>>);
 
-/// Starts a process; returns once it runs its own program. `log` gets everything it prints, appended; one that is detached outlives
-/// this process.
+/// Starts a process; returns once it runs its own program. `log` gets everything it prints, appended; one
+/// that is detached outlives this process.
 async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
     let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();
@@ -177,8 +177,8 @@ async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> 
     answer.await.map_err(|_| ended())?
 }
 
-/// The thread that forks every server. The kernel sends the parent-death signal when the forking *thread* ends, so it
-/// has to be one that lives as long as the process; threads of an async runtime come and go.
+/// The thread that forks every server. The kernel sends the parent-death signal when the forking *thread*
+/// ends, so it has to be one that lives as long as the process; threads of an async runtime come and go.
 fn spawner() -> &'static mpsc::Sender<Request> {
     static SPAWNER: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
     SPAWNER.get_or_init(|| {

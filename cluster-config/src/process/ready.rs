@@ -195,9 +195,9 @@ impl Start<'_> {
 
     /// Shortens a sentinel's periods, which no configuration file holds, after every start.
     ///
-    /// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping periods). A sentinel
-    /// that was stalled for 2 s, as by a slow disk on which it saves its configuration, trusts nothing it sees for the tilt
-    /// period; its default of 30 s would outlast most experiments.
+    /// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping
+    /// periods). A sentinel that was stalled for 2 s, as by a slow disk on which it saves its configuration,
+    /// trusts nothing it sees for the tilt period; its default of 30 s would outlast most experiments.
     async fn hurry_sentinel(self, sentinel: &PlannedNode) -> Result<(), ClusterError> {
         const PERIODS: &str = "SENTINEL DEBUG info-period 500 ask-period 100 ping-period 300 publish-period 100 \
                                min-link-reconnect-period 100 tilt-period 1000";

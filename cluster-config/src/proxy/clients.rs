@@ -7,8 +7,8 @@ use crate::Party;
 use crate::proc_fs::{TcpSocket, parents, socket_inodes, tcp_sockets};
 use crate::sock_diag;
 
-/// The party (with its process number in `pids`) whose process, or a descendant of it, holds the socket that is bound
-/// to `peer` and connected to `local`.
+/// The party (with its process number in `pids`) whose process, or a descendant of it, holds the socket that
+/// is bound to `peer` and connected to `local`.
 pub(super) fn owner(
     peer: SocketAddr,
     local: SocketAddr,

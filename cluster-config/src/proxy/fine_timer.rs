@@ -1,7 +1,7 @@
 //! Wakes up within some tens of microseconds of a moment, never before it.
 //!
-//! The runtime's own timers count in whole milliseconds and round up: half a round trip of 0.2 ms would become 1 ms. The kernel's
-//! timer descriptors count in nanoseconds and cost no CPU while they wait.
+//! The runtime's own timers count in whole milliseconds and round up: half a round trip of 0.2 ms would
+//! become 1 ms. The kernel's timer descriptors count in nanoseconds and cost no CPU while they wait.
 
 use tokio::time::{Instant, sleep_until};
 

@@ -102,8 +102,8 @@ impl Proxies {
 
 /// Listens on an address that is reserved for us.
 ///
-/// A process that another thread has just forked holds copies of all open sockets until its own program runs, also of the one that found
-/// this address free. So an address in use is tried again.
+/// A process that another thread has just forked holds copies of all open sockets until its own program runs,
+/// also of the one that found this address free. So an address in use is tried again.
 fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     const PASSES_WITHIN: Duration = Duration::from_secs(1);
     let until = Instant::now() + PASSES_WITHIN;

@@ -1,8 +1,8 @@
 //! Carries the bytes of one connection both ways, each chunk when its link lets it.
 //!
-//! While no fault concerns a link, a chunk is written as soon as it is read. Else it is stamped when it is read and delivered
-//! in order at that moment plus the delay that holds *then*; so a burst is late once, a fault that goes sets free what it
-//! held, and one that comes hits what is on its way.
+//! While no fault concerns a link, a chunk is written as soon as it is read. Else it is stamped when it is
+//! read and delivered in order at that moment plus the delay that holds *then*; so a burst is late once, a
+//! fault that goes sets free what it held, and one that comes hits what is on its way.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -280,8 +280,8 @@ impl Slices {
 
 /// Delivers parcels in order, each when its link lets it.
 ///
-/// If the receiver turns out to be gone, a reset travels the other way, through that link's own faults, and what still
-/// comes is thrown away, as a network would.
+/// If the receiver turns out to be gone, a reset travels the other way, through that link's own faults, and
+/// what still comes is thrown away, as a network would.
 async fn write(
     mut writer: Writer,
     to: &TcpStream,

@@ -108,13 +108,13 @@ impl LinkTable {
         self.add_fault(Some(from.clone()), Some(to.clone()), fault.behaviour())
     }
 
-    /// Counts the messages that the pattern means and that flow `from -> to`, `None` being anybody, as each is handed to its
-    /// receiver, from now on and until the watch is dropped.
+    /// Counts the messages that the pattern means and that flow `from -> to`, `None` being anybody, as each
+    /// is handed to its receiver, from now on and until the watch is dropped.
     ///
     /// "The third EVALSHA reply to client 1" is
     /// `table.watch(None, Some(&Party::Client(1)), "EVALSHA".parse()?).passed(3).await`; the third EVALSHA that client 1
-    /// sends is `table.watch(Some(&Party::Client(1)), None, …)`. What counts as a message, and what it is matched by, is said at
-    /// [`LinkFault::Hold`].
+    /// sends is `table.watch(Some(&Party::Client(1)), None, …)`. What counts as a message, and what it is
+    /// matched by, is said at [`LinkFault::Hold`].
     pub fn watch(
         &self,
         from: Option<&Party>,
@@ -129,8 +129,8 @@ impl LinkTable {
         }
     }
 
-    /// Lets every message of a named client be given a label from now on, for patterns that want one ([`Pattern::labelled`]). The first to
-    /// be set stays.
+    /// Lets every message of a named client be given a label from now on, for patterns that want one
+    /// ([`Pattern::labelled`]). The first to be set stays.
     pub fn label_by(&self, labels: Arc<dyn Labels>) {
         // An error means that there is one already.
         let _ = self.shared.labels.set(labels);

@@ -30,8 +30,8 @@ pub struct Topology {
     pub replicas: u32,
     /// Independent masters, 1 to 9 (masters).
     pub masters: u32,
-    /// Masters that share the slots, 1 to 100 and up to 200 nodes with their replicas (cluster). With fewer than three no replica is ever promoted after a crash,
-    /// since a vote needs a majority of the masters.
+    /// Masters that share the slots, 1 to 100 and up to 200 nodes with their replicas (cluster). With fewer
+    /// than three no replica is ever promoted after a crash, since a vote needs a majority of the masters.
     pub shards: u32,
     /// Sentinels, 1 to 7 (sentinel). One or two cannot outvote the loss of one.
     pub sentinels: u32,

@@ -242,8 +242,8 @@ impl ProxyBody {
     }
 }
 
-/// Reads the first value of a body; what follows it is not looked at. `null` is the same as an absent member, and of several members of one
-/// name the last counts.
+/// Reads the first value of a body; what follows it is not looked at. `null` is the same as an absent member,
+/// and of several members of one name the last counts.
 fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();

@@ -129,8 +129,8 @@ fn upstream() -> Party {
     Party::Node(UPSTREAM.to_owned())
 }
 
-/// Resolves `HOST:PORT`. An empty text is any free port of 127.0.0.1, where the original takes one on all interfaces; addresses beyond
-/// loopback are refused, where the original takes them.
+/// Resolves `HOST:PORT`. An empty text is any free port of 127.0.0.1, where the original takes one on all
+/// interfaces; addresses beyond loopback are refused, where the original takes them.
 async fn resolve(text: &str) -> Result<SocketAddr, String> {
     if text.is_empty() {
         return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));

@@ -38,8 +38,8 @@ pub struct Toxiproxy {
 }
 
 impl Toxiproxy {
-    /// Serves the API on a loopback address; port 0 is any free one. Inside a Tokio runtime, whose threads carry the
-    /// proxies' bytes too.
+    /// Serves the API on a loopback address; port 0 is any free one. Inside a Tokio runtime, whose threads
+    /// carry the proxies' bytes too.
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             bail!(
@@ -99,8 +99,8 @@ async fn serve(stream: TcpStream, api: Shared) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-/// Whether a page in a browser asks, under a name of its own that leads here or from its own site: it could harm what runs on its reader's
-/// machine.
+/// Whether a page in a browser asks, under a name of its own that leads here or from its own site: it could
+/// harm what runs on its reader's machine.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let is_here = |authority: &str| {
         authority.parse::<Authority>().is_ok_and(|authority| {

@@ -1,5 +1,5 @@
-//! etcd's lock API. A hold is a key below the lock's name, bound to a lease; who has the oldest key holds the lock, and the server makes a
-//! waiter wait for those before it.
+//! etcd's lock API. A hold is a key below the lock's name, bound to a lease; who has the oldest key holds the
+//! lock, and the server makes a waiter wait for those before it.
 //!
 //! - **Fencing token**: the revision of the store in the grant's answer. It is the key's `create_revision` where nobody was before it, and a later
 //!   one where somebody was; either way it is above that of every earlier holder.

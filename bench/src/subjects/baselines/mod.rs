@@ -61,8 +61,8 @@ const ANSWER: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldExpiry {
     Lease,
-    /// The session, which the server ends when it has not heard of the client for long enough. A lease is then only the holder's own wish, and the
-    /// client gives the lock back when it is over.
+    /// The session, which the server ends when it has not heard of the client for long enough. A lease is
+    /// then only the holder's own wish, and the client gives the lock back when it is over.
     Session,
 }
 

@@ -1,5 +1,5 @@
-//! ZooKeeper's lock recipe as Curator writes it: an ephemeral sequential node for each who asks, in a container node per lock; the lowest holds the
-//! lock, and each other watches the one before it.
+//! ZooKeeper's lock recipe as Curator writes it: an ephemeral sequential node for each who asks, in a
+//! container node per lock; the lowest holds the lock, and each other watches the one before it.
 //!
 //! - **Fencing token**: the `czxid` of the holder's node, which the answer to its creation has. Transactions of a later leader are above all
 //!   those of an earlier one.

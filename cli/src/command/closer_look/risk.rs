@@ -171,8 +171,8 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
 /// Inputs that the traffic of servers shows, and questions to them.
 const MEASURED_AT_SERVERS: [&str; 5] = ["lag", "grants", "hold", "lease", "rtt"];
 
-/// What each of [`RATE_FIELDS`] is: as a flag says, else as it was measured, else by default. All that is missing is said at once, but for what is yet to be
-/// measured.
+/// What each of [`RATE_FIELDS`] is: as a flag says, else as it was measured, else by default. All that is
+/// missing is said at once, but for what is yet to be measured.
 fn spans(options: &Options, measured: &Measured, later: &[&str]) -> anyhow::Result<Vec<Span>> {
     let (mut all, mut missing) = (Vec::new(), Vec::new());
     for (field, given) in RATE_FIELDS.iter().zip(&options.rates.0) {
@@ -266,8 +266,8 @@ impl Measured {
         }
     }
 
-    /// What the traffic of servers shows. Holds are taken to be exponential, with the mean that their median says, and their 99th percentile: where these
-    /// differ, or locks do, so does the input.
+    /// What the traffic of servers shows. Holds are taken to be exponential, with the mean that their median
+    /// says, and their 99th percentile: where these differ, or locks do, so does the input.
     fn add_watch(&mut self, watch: &WatchReport) {
         let grants = watch.grants() as f64;
         if grants == 0.0 || watch.seconds <= 0.0 {

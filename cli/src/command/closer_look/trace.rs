@@ -1,7 +1,7 @@
 //! `locklab trace`: what a lock sends to its servers, command by command: acquire, wait, renew, release.
 //!
-//! The clients themselves report what they send and receive, which needs no permission beyond those of the lock. The server's MONITOR shows
-//! what scripts call, where the user may run it.
+//! The clients themselves report what they send and receive, which needs no permission beyond those of the
+//! lock. The server's MONITOR shows what scripts call, where the user may run it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -262,8 +262,8 @@ fn read_base(path: &Path) -> anyhow::Result<Vec<AuditedSubject>> {
     subjects.map_err(|why| exit::input(format!("{}: {why}", path.display())))
 }
 
-/// The name of the suite, and what it is made of: scenarios on the servers of these systems. Controls are no part of one: they say nothing of
-/// a lock but their own.
+/// The name of the suite, and what it is made of: scenarios on the servers of these systems. Controls are no
+/// part of one: they say nothing of a lock but their own.
 fn suite_sources(
     options: &Options,
     systems: &BTreeSet<Option<String>>,

@@ -65,8 +65,8 @@ pub(crate) struct Options {
     compress_above: Option<u64>,
     #[command(flatten)]
     own: OwnServers,
-    /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults that it does not have stay
-    /// the harness's
+    /// Let Chaos Mesh in this namespace do the harm to the target's pods, from within one of them; faults
+    /// that it does not have stay the harness's
     #[cfg(feature = "kube")]
     #[arg(help_heading = crate::target::SERVERS, long, requires = "target", value_name = "NAMESPACE")]
     chaos_mesh: Option<String>,

@@ -31,12 +31,12 @@ enum PartSharing {
 /// Flags of a scenario that is shared by client.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShareArgs {
-    /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all at one --target
-    /// [default: scenarios]
+    /// With --part: each part runs scenarios of its own, or the clients K modulo N of the one scenario, all
+    /// at one --target [default: scenarios]
     #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_enum, requires = "target", value_name = "WHAT")]
     share: Option<PartSharing>,
-    /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are set beside
-    /// [default: the target, where no fault is on its servers]
+    /// With --share clients: a server that no fault touches, where the parts meet and whose clock they are
+    /// set beside [default: the target, where no fault is on its servers]
     #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, requires = "share", value_name = "URL", value_parser = crate::args::target_url)]
     reference: Option<String>,
     /// With --share clients: how long parts wait for each other

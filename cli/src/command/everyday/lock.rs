@@ -29,8 +29,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(override_usage = "locklab lock [OPTIONS] [TARGET] <NAME> -- <CMD>...")]
 pub(crate) struct Options {
-    /// Target URL, e.g. redis://127.0.0.1:6379, or @FILE for the one in a file, which no process list shows [default: that of
-    /// LOCKLAB_TARGET]; and the lock's name, which is the Redis key itself
+    /// Target URL, e.g. redis://127.0.0.1:6379, or @FILE for the one in a file, which no process list shows
+    /// [default: that of LOCKLAB_TARGET]; and the lock's name, which is the Redis key itself
     #[arg(num_args = 1..=2, required = true, value_names = ["TARGET", "NAME"])]
     target_and_name: Vec<String>,
     /// The kind of lock [default: reentrant; redlock on redlock:// targets]
@@ -57,8 +57,8 @@ pub(crate) struct Options {
     /// Exit code when the lock is not acquired in time
     #[arg(long, default_value_t = exit::NOT_ACQUIRED, value_name = "N", allow_negative_numbers = true)]
     conflict_exit_code: u8,
-    /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a shell line, write `exec` before
-    /// the program that is to have them
+    /// The command and its arguments. Signals go to this one process, not to what it starts in turn: in a
+    /// shell line, write `exec` before the program that is to have them
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -311,8 +311,8 @@ async fn terminate(child: &mut Child, grace: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether the command got a Ctrl-C from the terminal itself, which sends it to its whole foreground group. A second SIGINT may mean "end
-/// at once" to the command.
+/// Whether the command got a Ctrl-C from the terminal itself, which sends it to its whole foreground group. A
+/// second SIGINT may mean "end at once" to the command.
 fn got_from_terminal(child: &Child) -> bool {
     let foreground = File::open("/dev/tty").map(tcgetpgrp);
     let Ok(Ok(foreground)) = foreground else {

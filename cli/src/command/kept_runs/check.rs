@@ -19,8 +19,8 @@ use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on standard input; several files are
-    /// the parts of one history, each recorded on a clock of its own
+    /// A run (a directory, its name under runs/, or `latest`), a history file, or `-` for a history on
+    /// standard input; several files are the parts of one history, each recorded on a clock of its own
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
     runs: Vec<String>,
     /// How far apart the clocks of the parts of a history may be at most; needed where they do not say how they stand to a reference
@@ -32,8 +32,8 @@ pub(crate) struct Options {
     /// Judge a short history as it is, without asking whether enough happened
     #[arg(long)]
     no_floors: bool,
-    /// Print the operations of the history in place of judging it, a line of JSON for each, for another judge: drivers/porcupine has a lock
-    /// model for Porcupine
+    /// Print the operations of the history in place of judging it, a line of JSON for each, for another
+    /// judge: drivers/porcupine has a lock model for Porcupine
     #[arg(long, value_name = "JUDGE")]
     export: Option<OtherJudge>,
 }

@@ -14,8 +14,8 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {
-    /// The run (a directory, its name under runs/, or `latest`, which may be left out), then conditions such as 'p99(acquire) < 5ms';
-    /// two runs: the first is the base, as in `compare`
+    /// The run (a directory, its name under runs/, or `latest`, which may be left out), then conditions such
+    /// as 'p99(acquire) < 5ms'; two runs: the first is the base, as in `compare`
     #[arg(value_name = "RUN|CONDITION")]
     words: Vec<String>,
     /// A file of conditions, one per line; # begins a comment [default without conditions: the budget of locklab.toml]

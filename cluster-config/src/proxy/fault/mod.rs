@@ -44,11 +44,11 @@ pub enum LinkFault {
         /// Bytes per second.
         bytes_per_s: u64,
     },
-    /// Bytes are held and nothing is closed; new connections are accepted and held as well. After the heal everything
-    /// flows in order.
+    /// Bytes are held and nothing is closed; new connections are accepted and held as well. After the heal
+    /// everything flows in order.
     Cut,
-    /// Connections are closed, new ones are closed as soon as they are made. Hits a connection if either of its directions
-    /// is the harmed link.
+    /// Connections are closed, new ones are closed as soon as they are made. Hits a connection if either of
+    /// its directions is the harmed link.
     Refuse,
     /// As `Refuse`, but existing connections end with a TCP reset, as if the peer's host had restarted.
     Reset,
@@ -90,9 +90,9 @@ pub enum LinkFault {
         /// How many are, from that one on.
         count: u64,
     },
-    /// Certain messages are lost, chosen as for `Hold`. The connection stays open and silent. As no network loses bytes out of the
-    /// middle of a connection, the next message that would take the lost one's place resets the connection instead. Only
-    /// pushes, which nobody counts, are lost without a trace.
+    /// Certain messages are lost, chosen as for `Hold`. The connection stays open and silent. As no network
+    /// loses bytes out of the middle of a connection, the next message that would take the lost one's place
+    /// resets the connection instead. Only pushes, which nobody counts, are lost without a trace.
     Drop {
         /// Which messages.
         pattern: Pattern,

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::{Chunk, ConnectionEnding, FaultBehaviour, Treatment};
 use crate::proxy::resp::Pattern;
 
-/// Treats every chunk alike: a cut, which holds every byte and closes nothing, as a network does that drops packets; pieces, as on a
-/// slow and lossy path; a reset some time after something was sent.
+/// Treats every chunk alike: a cut, which holds every byte and closes nothing, as a network does that drops
+/// packets; pieces, as on a slow and lossy path; a reset some time after something was sent.
 #[derive(Debug)]
 pub(super) struct Always(pub(super) Treatment);
 

@@ -1,8 +1,8 @@
 //! Tells which command each reply on a connection answers.
 //!
-//! Redis answers in order, with exceptions, which are what this file is about: subscribing is answered once per channel,
-//! published messages answer nothing, in a transaction the answer comes with EXEC, a client may ask for silence, and a
-//! replica's connection turns into a stream of writes.
+//! Redis answers in order, with exceptions, which are what this file is about: subscribing is answered once
+//! per channel, published messages answer nothing, in a transaction the answer comes with EXEC, a client may
+//! ask for silence, and a replica's connection turns into a stream of writes.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -255,8 +255,8 @@ mod tests {
         words
     }
 
-    /// Sends commands, each marked by its place from 1, and says what each reply is: the marks that it answers, `.` for one of several
-    /// answers to come, `>` for what answers nothing.
+    /// Sends commands, each marked by its place from 1, and says what each reply is: the marks that it
+    /// answers, `.` for one of several answers to come, `>` for what answers nothing.
     fn said(commands: &[&str], replies: &[&str]) -> (String, Dialogue) {
         let mut dialogue = Dialogue::default();
         for (mark, command) in (1..).zip(commands) {

@@ -1,7 +1,7 @@
 //! Finds where RESP2 and RESP3 messages end in a stream of bytes that comes in any pieces.
 //!
-//! Source of the format: the Redis documentation, "Redis serialization protocol specification". Bodies are skipped by
-//! their length, so the cost is per element and not per byte.
+//! Source of the format: the Redis documentation, "Redis serialization protocol specification". Bodies are
+//! skipped by their length, so the cost is per element and not per byte.
 
 /// Words beyond this many are not kept: they tell scripts' arguments apart well enough.
 const WORDS_MOST: usize = 64;

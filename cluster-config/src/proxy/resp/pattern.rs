@@ -1,5 +1,5 @@
-//! Matches commands against words such as `EVALSHA *orders*`, and against labels that a harness gives to messages by what it knows and
-//! the wire does not say.
+//! Matches commands against words such as `EVALSHA *orders*`, and against labels that a harness gives to
+//! messages by what it knows and the wire does not say.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use super::frame::MessageWords;
 
 /// Which messages are meant: words of a command, or of the command that a reply answers.
 ///
-/// The first word is the command's name. Each further word must be among those that follow, in the same order, not
-/// necessarily side by side: `SET orders PX` means `SET orders t1 NX PX 3000` too. `*` in a word stands for any run of
-/// characters. Upper and lower case are the same. Without words every message is meant.
+/// The first word is the command's name. Each further word must be among those that follow, in the same
+/// order, not necessarily side by side: `SET orders PX` means `SET orders t1 NX PX 3000` too. `*` in a word
+/// stands for any run of characters. Upper and lower case are the same. Without words every message is meant.
 ///
 /// Only the first 64 words of a command are looked at, and the first 512 bytes of each.
 ///
@@ -75,8 +75,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Whether a word fits a pattern in which `*` stands for anything. On a mismatch only the last star has to take one
-/// character more: an earlier one could gain nothing that the last cannot.
+/// Whether a word fits a pattern in which `*` stands for anything. On a mismatch only the last star has to
+/// take one character more: an earlier one could gain nothing that the last cannot.
 fn like(pattern: &[u8], word: &[u8]) -> bool {
     let (mut p, mut w) = (0, 0);
     let mut last_star = None;
@@ -117,8 +117,8 @@ pub struct MessagePassage<'a> {
 
 /// Gives labels to what clients and servers say to each other ([`LinkTable::label_by`](crate::LinkTable::label_by)).
 ///
-/// It hears every message of a client that was named, once, in the order of its connection and before the message goes on, whether or
-/// not a fault is on the link.
+/// It hears every message of a client that was named, once, in the order of its connection and before the
+/// message goes on, whether or not a fault is on the link.
 pub trait Labels: fmt::Debug + Send + Sync {
     /// The label of a command, and that of the reply which will answer it.
     fn command(&self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label);

@@ -45,8 +45,8 @@ impl ScriptCalls {
         }
     }
 
-    /// The calls of each event that is a script; nothing for those that are none, and for servers that do not show theirs. Waits a
-    /// moment for what is still on its way.
+    /// The calls of each event that is a script; nothing for those that are none, and for servers that do not
+    /// show theirs. Waits a moment for what is still on its way.
     pub(super) async fn of_events(
         &self,
         events: &[&Traced],

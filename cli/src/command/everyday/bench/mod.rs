@@ -120,8 +120,8 @@ pub(crate) struct Options {
     /// Time between grant and release [default: the workload's]
     #[arg(hide_short_help = true, help_heading = LOAD, long, value_parser = duration, value_name = "DURATION")]
     pub(super) hold: Option<Duration>,
-    /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is the most in flight
-    /// [default: closed loop; with a rate 256 tasks]
+    /// Open loop: cycles begin on a schedule at this rate, whatever the lock does, e.g. 5000/s; --tasks is
+    /// the most in flight [default: closed loop; with a rate 256 tasks]
     #[arg(help_heading = LOAD, long, value_parser = crate::args::rate, value_name = "RATE")]
     pub(super) rate: Option<f64>,
     /// Time before each measured window, which is dropped
@@ -133,8 +133,8 @@ pub(crate) struct Options {
     /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision at most 40]
     #[arg(help_heading = MEASURING, long, value_parser = crate::args::count, value_name = "N")]
     rounds: Option<u32>,
-    /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g. 5%: its 95 % interval then
-    /// reaches no farther than 5 % to either side
+    /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g.
+    /// 5%: its 95 % interval then reaches no farther than 5 % to either side
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = precision, conflicts_with = "sweep", value_name = "SHARE")]
     pub(super) precision: Option<f64>,
     /// Raise the load level by level, and show the curve
