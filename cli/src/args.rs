@@ -360,9 +360,7 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
 pub(crate) fn connect_failure(error: lock_core::LockError) -> anyhow::Error {
     let text = connect_failure_text(&error);
     match error.kind() {
-        lock_core::ErrorKind::Invalid => {
-            crate::exit::usage(undialled_server(&text).unwrap_or(text))
-        }
+        lock_core::ErrorKind::Invalid => crate::exit::usage(not_dialled(&text).unwrap_or(text)),
         _ => crate::exit::missing(text),
     }
 }
@@ -377,7 +375,7 @@ pub(crate) fn connect_failure_text(error: &lock_core::LockError) -> String {
 }
 
 /// The message about a server that was not dialled because it is beyond this machine and nobody named it, with the remedy.
-pub(crate) fn undialled_server(why: &str) -> Option<String> {
+pub(crate) fn not_dialled(why: &str) -> Option<String> {
     let why = why.contains(lock_core::machine::ELSEWHERE).then_some(why)?;
     Some(format!(
         "{why}: add --yes-this-is-mine if you may test on it"

@@ -73,7 +73,7 @@ const LACKING: [i32; 8] = [
 ];
 
 /// Whether a message has the system's error of this number, in either form that the standard library has for it, or as a server says it.
-fn has_error_number(message: &str, number: i32) -> bool {
+fn has_error(message: &str, number: i32) -> bool {
     let by_server = match number {
         libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
         libc::EAGAIN => message.contains("Can't initialize Background Jobs"),
@@ -92,17 +92,14 @@ pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
     ];
     let reached = limits
         .into_iter()
-        .find(|(number, _)| has_error_number(message, *number));
+        .find(|(number, _)| has_error(message, *number));
     reached.map(|(_, limit)| limit)
 }
 
 /// The code of an error whose words those of the system may end: 69 where they say that the machine lacks something, whatever was under
 /// way. Errors pass crates as text, and the standard library writes the number into it.
 pub(crate) fn code_of_text(code: u8, message: &str) -> u8 {
-    match LACKING
-        .into_iter()
-        .any(|number| has_error_number(message, number))
-    {
+    match LACKING.into_iter().any(|number| has_error(message, number)) {
         true => MISSING,
         false => code,
     }
@@ -116,7 +113,7 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
 /// A place that was named and cannot be written: wrong usage, 64, but 69 where only the right to write there is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = match has_error_number(&message, libc::EACCES) {
+    let code = match has_error(&message, libc::EACCES) {
         true => MISSING,
         false => USAGE,
     };

@@ -56,7 +56,7 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
-pub(crate) fn create_dir(
+pub(crate) fn make_dir(
     common: &Common,
     date: &str,
     host: &str,
@@ -143,7 +143,7 @@ impl Keeper {
         let host = machine.clone().finish().host;
         let is_new_dir = common.out.as_ref().is_none_or(|path| !path.exists());
         let date = now.strftime("%Y-%m-%d").to_string();
-        let dir = create_dir(common, &date, &host, name)?;
+        let dir = make_dir(common, &date, &host, name)?;
         let arguments = std::env::args_os();
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         let meta = Meta {

@@ -22,7 +22,7 @@ use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
 use tokio::net::TcpStream;
 
-use crate::args::{TargetConsent, connect_failure, undialled_server};
+use crate::args::{TargetConsent, connect_failure, not_dialled};
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -310,7 +310,7 @@ pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<Se
     let silences = reports
         .iter()
         .filter_map(|report| report.silence.as_deref());
-    match silences.into_iter().find_map(undialled_server) {
+    match silences.into_iter().find_map(not_dialled) {
         Some(far) => Err(exit::usage(format!("{target} leads elsewhere: {far}"))),
         None => Ok(reports),
     }

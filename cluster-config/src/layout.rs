@@ -515,10 +515,8 @@ mod tests {
             ),
         ];
         for (layout, listens, url, node, lines) in cases {
-            assert_eq!(
-                (&*layout.url, layout.listen_addresses().len()),
-                (url, listens)
-            );
+            let count = layout.listen_addresses().len();
+            assert_eq!((&*layout.url, count), (url, listens));
             for line in lines {
                 assert!(layout.nodes[node].conf.contains(line), "{url}: {line}");
             }

@@ -347,11 +347,7 @@ impl Search {
                 valid: false,
                 deadline: self.end.map_or(bound, |end| end.min(bound)),
             };
-            let request = self
-                .hold
-                .lock
-                .format
-                .undo(&self.hold.request(self.hold.lease));
+            let request = self.hold.lock.format.undo(&self.hold.request());
             match release_at(route, &self.hold, &request, how).await {
                 Ok(_) => self.nothing_taken(),
                 Err(_) => kind = ErrorKind::Unknown,
@@ -690,7 +686,7 @@ impl Drop for Search {
         if hold.in_line.get()
             && let Servers::One(route) = &hold.lock.servers
             && hold.is_asked()
-            && let Some(request) = hold.lock.format.leave(&hold.request(hold.lease))
+            && let Some(request) = hold.lock.format.leave(&hold.request())
         {
             let (route, client) = (Arc::clone(route), hold.client());
             let deadline = Instant::now() + client.options.response_timeout;

@@ -216,11 +216,11 @@ impl Hold {
         &self.lock.client
     }
 
-    pub(crate) fn request(&self, lease: Duration) -> LockRequest<'_> {
+    pub(crate) fn request(&self) -> LockRequest<'_> {
         LockRequest {
             names: &self.lock.names,
             owner: &self.owner,
-            lease,
+            lease: self.lease,
             count: self.who.count(),
             id: self.id,
             token_life: self.token_life,
@@ -265,7 +265,7 @@ impl Hold {
 
     /// Whether the server knows a repetition of its acquire and release.
     pub(crate) fn has_records(&self) -> bool {
-        self.lock.format.has_records(&self.request(self.lease))
+        self.lock.format.has_records(&self.request())
     }
 
     /// A request that may set this lease is about to be sent.

@@ -212,7 +212,7 @@ async fn give_back(
     taken: &[(usize, bool)],
     deadline: Instant,
 ) -> usize {
-    let request = hold.lock.format.undo(&hold.request(hold.lease));
+    let request = hold.lock.format.undo(&hold.request());
     let moment = deadline.max(Instant::now() + LAST_LOOK);
     let mut open = Open::new(hold, ReleaseReason::Undo);
     let mut acks: FuturesUnordered<_> = taken

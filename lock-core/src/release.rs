@@ -170,7 +170,7 @@ pub(crate) fn take_back(hold: &Arc<Hold>) {
 fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {
     let ask = LockRequest {
         successors: successors.said(),
-        ..hold.request(hold.lease)
+        ..hold.request()
     };
     match giving {
         ReleaseReason::Release => hold.lock.format.release(&ask),

@@ -62,7 +62,7 @@ impl Servers {
         loop {
             let ask = LockRequest {
                 not_after: clock.after(deadline),
-                ..hold.request(hold.lease)
+                ..hold.request()
             };
             let mut request = hold.lock.format.acquire(&ask);
             request.wait = wait_for(hold, deadline);
@@ -94,7 +94,10 @@ impl Servers {
         deadline: Instant,
     ) -> Result<ExtendOutcome, NodeError> {
         hold.may_last(deadline, lease);
-        let mut request = hold.lock.format.extend(&hold.request(lease));
+        let mut request = hold.lock.format.extend(&LockRequest {
+            lease,
+            ..hold.request()
+        });
         request.wait = wait_for(hold, deadline);
         match self {
             Servers::One(route) => extend_at(route, hold, &request, deadline).await,
@@ -218,7 +221,7 @@ pub(crate) async fn acquire_at(
 
 /// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it is not held.
 async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
-    let undo = hold.lock.format.undo(&hold.request(hold.lease));
+    let undo = hold.lock.format.undo(&hold.request());
     match route
         .send(&undo, deadline.max(Instant::now() + LAST_LOOK))
         .await
@@ -274,7 +277,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     let Servers::One(route) = &hold.lock.servers else {
         return None;
     };
-    let alone = hold.lock.format.renews_alone(&hold.request(hold.lease));
+    let alone = hold.lock.format.renews_alone(&hold.request());
     if hold.durability != Durability::None || alone {
         return None;
     }
@@ -296,17 +299,11 @@ pub(crate) async fn extend_together(
     let mut request = Request::new(RequestCommand::Script(lock.format.extend_script()));
     for hold in holds {
         hold.may_last(deadline, hold.lease);
-        request = hold
-            .lock
-            .format
-            .extend_keys(&hold.request(hold.lease), request);
+        request = hold.lock.format.extend_keys(&hold.request(), request);
     }
     request = request.arg_ms(holds[0].lease);
     for hold in holds {
-        request = hold
-            .lock
-            .format
-            .extend_arg(&hold.request(hold.lease), request);
+        request = hold.lock.format.extend_arg(&hold.request(), request);
     }
     let sent = lock.servers.routes()[0].send(&request, deadline).await?;
     let Value::Array(answers) = &sent.value else {

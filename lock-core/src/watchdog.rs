@@ -69,7 +69,7 @@ async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
     let follow = |route: &Arc<Route>| {
-        let check = hold.lock.format.key_check(&hold.request(hold.lease));
+        let check = hold.lock.format.key_check(&hold.request());
         route.follow_key(&names.key, check)
     };
     let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();

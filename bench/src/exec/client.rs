@@ -334,10 +334,8 @@ impl ExecClient {
         within: Option<Duration>,
     ) -> Result<Answer, Result<String, String>> {
         let receiver = self.shared.send_request(op, request).map_err(Ok)?;
-        self.shared
-            .wait_for_answer(receiver, within)
-            .await
-            .map_err(Err)
+        let answer = self.shared.wait_for_answer(receiver, within).await;
+        answer.map_err(Err)
     }
 
     /// A release, or with a lease an extend; by the caller that acquired, or by another of the client's.

@@ -55,11 +55,7 @@ impl Children {
     }
 
     /// Runs what a node's server needs before it can start, to its end; it ends with this process.
-    async fn run_to_end(
-        &self,
-        mut command: Command,
-        node: &PlannedNode,
-    ) -> Result<(), ClusterError> {
+    async fn prepare(&self, mut command: Command, node: &PlannedNode) -> Result<(), ClusterError> {
         command.env(MARK, &self.deployment);
         let failed = |error| failed!("cannot prepare {}: {error}", node.name);
         let mut child = spawn(command, &node.log, false).await.map_err(failed)?;
@@ -85,7 +81,7 @@ impl Runner for Children {
         let mut command = match self.system {
             Some(system) => {
                 if let Some(first) = system.bootstrap(program, node) {
-                    self.run_to_end(unprivileged(system, first), node).await?;
+                    self.prepare(unprivileged(system, first), node).await?;
                 }
                 unprivileged(system, system.program(program))
             }
@@ -106,10 +102,8 @@ impl Runner for Children {
     }
 
     fn set_program(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
-        self.upgraded
-            .lock()
-            .unwrap()
-            .insert(node.to_owned(), program);
+        let mut upgraded = self.upgraded.lock().unwrap();
+        upgraded.insert(node.to_owned(), program);
         Ok(())
     }
 
@@ -172,7 +166,7 @@ type Request = (Command, oneshot::Sender<io::Result<Child>>);
 async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
     let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();
-    let request = (prepare(command, log, detach)?, reply);
+    let request = (with_log(command, log, detach)?, reply);
     spawner().send(request).map_err(|_| ended())?;
     answer.await.map_err(|_| ended())?
 }
@@ -199,7 +193,7 @@ fn spawner() -> &'static mpsc::Sender<Request> {
     })
 }
 
-fn prepare(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
+fn with_log(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
     let log = OpenOptions::new().create(true).append(true).open(log)?;
     command
         .stdin(Stdio::null())

@@ -119,10 +119,8 @@ pub(crate) async fn bring_up(
     for node in &layout.nodes {
         node.dial.check()?;
     }
-    let version = settings
-        .server
-        .as_ref()
-        .map(|server| server.version.clone());
+    let server = settings.server;
+    let version = server.as_ref().map(|server| server.version.clone());
     let version = version.or(settings.version);
     let id = registry::new_id(topology.kind);
     let record = Running {
@@ -132,7 +130,7 @@ pub(crate) async fn bring_up(
         image: settings.image,
         url: layout.shown_url.clone(),
         server_version: version.clone().unwrap_or_default(),
-        server: settings.server,
+        server,
         modules: Vec::new(),
         tls: topology.tls,
         owner: registry::this_process()?,

@@ -91,7 +91,7 @@ impl Start<'_> {
     /// Waits until a server that was started can be used.
     pub(crate) async fn wait_until_ready(self, node: &PlannedNode) -> Result<(), ClusterError> {
         if let Some(system) = self.fleet.system {
-            return self.wait_until_serving(system, node).await;
+            return self.until_serving(system, node).await;
         }
         self.wait_for_pong(node).await?;
         match node.role {
@@ -101,7 +101,7 @@ impl Start<'_> {
     }
 
     /// Waits until the node serves, or only listens if most of its ensemble is down and there can be no leader.
-    async fn wait_until_serving(
+    async fn until_serving(
         self,
         system: &dyn System,
         node: &PlannedNode,
@@ -149,7 +149,7 @@ impl Start<'_> {
     }
 
     /// Sends a command until it succeeds.
-    async fn send_until_accepted(
+    async fn until_accepted(
         self,
         node: &PlannedNode,
         args: &[&str],
@@ -202,7 +202,7 @@ impl Start<'_> {
         const PERIODS: &str = "SENTINEL DEBUG info-period 500 ask-period 100 ping-period 300 publish-period 100 \
                                min-link-reconnect-period 100 tilt-period 1000";
         let args: Vec<&str> = PERIODS.split(' ').collect();
-        self.send_until_accepted(sentinel, &args).await.map(drop)
+        self.until_accepted(sentinel, &args).await.map(drop)
     }
 
     /// Every sentinel knows every replica, linked to the master, and every peer.

@@ -244,7 +244,7 @@ impl LinkTable {
             ends: Arc::clone(ends),
             direction,
             active: Vec::new(),
-            ending_of_lifted: None,
+            lifted_end: None,
         };
         flow.select_faults();
         flow
@@ -272,7 +272,7 @@ pub(super) struct Flow {
     ends: Arc<ConnectionEnds>,
     direction: Direction,
     active: Vec<Arc<ActiveFault>>,
-    ending_of_lifted: Option<ConnectionEnding>,
+    lifted_end: Option<ConnectionEnding>,
 }
 
 /// What the faults on a link together do to a chunk.
@@ -314,9 +314,7 @@ impl Flow {
         let active: Vec<Arc<ActiveFault>> = concerned.cloned().collect();
         for old in &self.active {
             if !active.iter().any(|new| new.fault_id == old.fault_id) {
-                self.ending_of_lifted = self
-                    .ending_of_lifted
-                    .or(old.fault.ends_when_lifted(self.ends.id));
+                self.lifted_end = self.lifted_end.or(old.fault.ends_when_lifted(self.ends.id));
             }
         }
         self.active = active;
@@ -456,7 +454,7 @@ impl Flow {
 
     /// Whether a fault ends this connection, which counts as its effect; the oldest fault says how.
     pub(super) fn ending(&self) -> Option<ConnectionEnding> {
-        let mut first = self.ending_of_lifted;
+        let mut first = self.lifted_end;
         for active in &self.active {
             if let Some(ending) = active.fault.ending() {
                 active.effect.count_connection(self.ends.id);

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
+use super::format::{ExtendAnswer, LOOK, LockFormat, LockRequest, script};
 use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
-use super::lock_format::{ExtendAnswer, LOOK, LockFormat, LockRequest, script};
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 

@@ -4,11 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::hash::{extend_counted, with_holds, with_record_life};
-use super::lock_format::{
+use super::format::{
     ChannelSpec, Counting, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters, Reply,
     ServerLine, Waiting, acquired, counting, left, script,
 };
+use super::hash::{extend_counted, with_holds, with_record_life};
 use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};

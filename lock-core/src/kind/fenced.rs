@@ -2,8 +2,8 @@
 
 use redis::Value;
 
+use super::format::{Counting, LockFormat, LockRequest, Reply, acquired, counting, script};
 use super::hash::{self, REENTRANT};
-use super::lock_format::{Counting, LockFormat, LockRequest, Reply, acquired, counting, script};
 use crate::{names::companion, topology::Request};
 
 static ACQUIRE: Counting =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lock_format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
+use super::format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
 use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};

@@ -1,9 +1,7 @@
 //! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a latch.
 
 use super::RecordedRequest;
-use super::lock_format::{
-    ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record,
-};
+use super::format::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 

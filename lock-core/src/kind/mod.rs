@@ -2,7 +2,7 @@
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `lock_format.rs` | the trait of a kind: its requests, and how it reads replies |
+//! | `format.rs` | the trait of a kind: its requests, and how it reads replies |
 //! | `hash.rs` | RLock, whose requests the other kinds begin from |
 //! | `plain.rs`, `fenced.rs`, `all_of.rs` | the Redis documentation's; with fencing tokens; several at once |
 //! | `rw.rs` | readers and writers |
@@ -13,9 +13,9 @@
 pub(crate) mod all_of;
 mod fair;
 mod fenced;
+mod format;
 mod hash;
 pub(crate) mod latch;
-mod lock_format;
 pub(crate) mod permits;
 mod plain;
 mod queued;
@@ -24,7 +24,7 @@ pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
 
-pub(crate) use lock_format::{
+pub(crate) use format::{
     ChannelSpec, CurrentHolder, ExtendAnswer, Heartbeat, LineMessage, LockFormat, LockRequest,
     MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor,
     Waiting,

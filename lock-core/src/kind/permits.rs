@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::RecordedRequest;
-use super::lock_format::{
+use super::format::{
     ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left,
     of_lock, script, with_record,
 };

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::lock_format::{
+use super::format::{
     CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, held, left, of_lock, script,
 };
 use crate::names::Names;

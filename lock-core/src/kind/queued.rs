@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::lock_format::{
+use super::format::{
     ChannelSpec, CurrentHolder, HandedGrant, Heartbeat, LineMessage, LockFormat, LockRequest,
     MissingWaiters, ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
 };

@@ -4,10 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::hash::{REENTRANT, with_holds, with_record_life};
-use super::lock_format::{
+use super::format::{
     Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script,
 };
+use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};
 

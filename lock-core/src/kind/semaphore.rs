@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::RecordedRequest;
-use super::lock_format::{
+use super::format::{
     ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply,
     UNDONE_LIFE, of_lock, of_record, script, with_record,
 };

@@ -134,7 +134,7 @@ impl WaitQueues {
     /// A seat for a hold that is about to ask for a place.
     pub(crate) fn seat(&self, hold: &Arc<Hold>, line: &'static dyn ServerLine) -> Seat {
         let lock = &hold.lock;
-        let owner = line.owner(&hold.request(hold.lease)).into_owned();
+        let owner = line.owner(&hold.request()).into_owned();
         let (events, inbox) = mpsc::unbounded_channel();
         let waiter = Waiter {
             hold: Arc::clone(hold),

@@ -183,9 +183,8 @@ impl ScriptedDriver {
             return self.violations.push(what);
         };
         if !self.answered.insert(id) {
-            return self
-                .violations
-                .push(format!("answered an id twice: `{shown}`"));
+            let what = format!("answered an id twice: `{shown}`");
+            return self.violations.push(what);
         }
         let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");

@@ -106,7 +106,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .ci
         .unwrap_or_else(|| if gitlab { "gitlab" } else { "github" }.to_owned());
 
-    let mut files_to_write = vec![
+    let mut texts = vec![
         (
             project::FILE.to_owned(),
             project_text(&subject, target.as_deref(), &budget),
@@ -115,26 +115,21 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         workflow(&ci, &subject, &budget, target.is_some()),
     ];
     if !Path::new(&budget).is_file() {
-        files_to_write.push((budget, CONDITIONS.to_owned()));
+        texts.push((budget, CONDITIONS.to_owned()));
     }
-    let there = files_to_write
-        .iter()
-        .find(|(path, _)| Path::new(path).exists());
+    let there = texts.iter().find(|(path, _)| Path::new(path).exists());
     if let Some((path, _)) = there.filter(|_| !options.force) {
         return Err(exit::usage(format!(
             "{path} is there already, and nothing was written; --force writes over it"
         )));
     }
-    for (path, text) in &files_to_write {
+    for (path, text) in &texts {
         if let Some(dir) = Path::new(path).parent() {
             std::fs::create_dir_all(dir).map_err(exit::unwritable)?;
         }
         files::write(path, text)?;
     }
-    let paths: Vec<&str> = files_to_write
-        .iter()
-        .map(|(path, _)| path.as_str())
-        .collect();
+    let paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
     terminal.answer(&json!({"schema": 1, "files": paths}), || {
         let mut out = format!("wrote {}\n", paths.join(", "));
         let _ = write!(

@@ -108,7 +108,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         report.text(elapsed_s, terminal.common.verbose > 0)
     })?;
     if let (1, [one]) = (count, report.convicted.as_slice()) {
-        show_smallest(one, &choices, terminal)?;
+        shrink(one, &choices, terminal)?;
     }
     // What should be violated is so in one seed at least.
     let never = |missed: &u64| *missed == report.seeds;
@@ -143,11 +143,7 @@ fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
 }
 
 /// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
-fn show_smallest(
-    one: &SeedReport,
-    choices: &FixedChoices,
-    terminal: &Terminal,
-) -> anyhow::Result<()> {
+fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
     let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
         return Ok(());

@@ -11,7 +11,7 @@ use results::run::Run;
 
 use crate::bench_run::code_of_rows;
 use crate::exit;
-use crate::run::{NOTHING_TRIED, as_expected, create_dir, save_all, store};
+use crate::run::{NOTHING_TRIED, as_expected, make_dir, save_all, store};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .then(|| merged_runs(&input.runs, &input.dirs).map_err(exit::input));
     let measured = measured.transpose()?;
     let started = first.meta.started_at.get(..10).unwrap_or_default();
-    let target = create_dir(
+    let target = make_dir(
         &terminal.common,
         started,
         &first.meta.environment.host,

@@ -37,10 +37,9 @@ impl Trial<'_> {
             Err(_) => Some(SILENT),
         };
         let (mut driver, body) = self.ok_of_hello(driver, reply).await?;
+        let has_violated = |driver: &ScriptedDriver| !driver.violations.is_empty();
         driver
-            .listen(Duration::from_millis(200), |driver| {
-                !driver.violations.is_empty()
-            })
+            .listen(Duration::from_millis(200), has_violated)
             .await;
         let wrong = driver.violations.first().cloned();
         // Kept, so that the trial ends it, also if its hello is wrong.
@@ -157,12 +156,8 @@ impl Trial<'_> {
         // It may take a moment to end.
         driver.listen(Duration::from_millis(500), |_| false).await;
         let lock = self.lock();
-        let (request, within) = (
-            self.acquire_request(&lock, "t0", 0, Some(SHORT_MS)),
-            self.patience(),
-        );
-        let id = driver.send(request).await;
-        let reply = driver.reply(id, within).await;
+        let request = self.acquire_request(&lock, "t0", 0, Some(SHORT_MS));
+        let reply = driver.ask(request, self.patience()).await;
         let wrong = std::mem::take(&mut driver.violations);
         let ended = driver.wait(Duration::from_millis(10)).await;
         driver.kill().await;

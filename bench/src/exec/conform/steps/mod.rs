@@ -278,15 +278,12 @@ impl<'a> Trial<'a> {
                 let why = error_text(&reply.body);
                 format!("hello was answered `{}`: {why}", reply.ending)
             }
-            Err(why)
-                if driver
-                    .violations
-                    .last()
-                    .is_none_or(|last| why.contains(last)) =>
-            {
-                why
-            }
-            Err(why) => format!("{}; then {why}", driver.violations.join("; ")),
+            Err(why) => match driver.violations.last() {
+                Some(last) if !why.contains(last) => {
+                    format!("{}; then {why}", driver.violations.join("; "))
+                }
+                _ => why,
+            },
         };
         driver.kill().await;
         Err(why)
@@ -318,9 +315,8 @@ impl<'a> Trial<'a> {
     }
 
     fn driver(&mut self, which: DriverIndex) -> &mut ScriptedDriver {
-        self.drivers[which]
-            .as_mut()
-            .expect("started by `start_both`")
+        let driver = self.drivers[which].as_mut();
+        driver.expect("started by `start_both`")
     }
 
     async fn fresh_lock(&mut self) -> Result<String, String> {

@@ -23,7 +23,7 @@ use cluster_config::{
     Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
 };
 
-use self::sweep::SweepAxis;
+use self::sweep::Axis;
 use crate::args::{ResultArgs, TargetConsent, durability, duration, lease_duration};
 use crate::bench_run::{
     EarlyEnd, code_of_rows, measure, measure_at, record_server, sync_every_write,
@@ -139,7 +139,7 @@ pub(crate) struct Options {
     pub(super) precision: Option<f64>,
     /// Raise the load level by level, and show the curve
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_enum, value_name = "WHAT")]
-    pub(super) sweep: Option<SweepAxis>,
+    pub(super) sweep: Option<Axis>,
     /// With --sweep shards: the most
     #[arg(hide_short_help = true, help_heading = MEASURING, long, value_parser = clap::value_parser!(u32).range(1..=100), default_value_t = 100, requires = "sweep", value_name = "N")]
     pub(super) shards: u32,
@@ -248,9 +248,8 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
             let mut running = Vec::new();
             for kind in group {
                 let topology = topology(*kind, options.fsync);
-                running.push(
-                    start_servers(options, topology, links, &kind.to_string(), keeper).await?,
-                );
+                let name = kind.to_string();
+                running.push(start_servers(options, topology, links, &name, keeper).await?);
             }
             let (url, kind) = (running[0].url(), group[0].to_string());
             let mut plan = plan(options, &url, &kind, keeper);

@@ -15,7 +15,7 @@ use crate::run::Keeper;
 
 /// What is raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SweepAxis {
+pub(crate) enum Axis {
     /// Tasks, up to --tasks (256)
     Tasks,
     /// Shards of a cluster, up to --shards: with the connections and the memory of a client, and the time until it has its first lock
@@ -25,16 +25,12 @@ pub(crate) enum SweepAxis {
 }
 
 /// Refuses workloads that a level would not raise.
-pub(super) fn check(
-    axis: SweepAxis,
-    options: &Options,
-    workloads: &[String],
-) -> anyhow::Result<()> {
+pub(super) fn check(axis: Axis, options: &Options, workloads: &[String]) -> anyhow::Result<()> {
     let is_usual = matches!(
         *options.topology,
         [TopologyKind::Single | TopologyKind::Cluster]
     );
-    if axis == SweepAxis::Shards && (options.target.is_some() || !is_usual) {
+    if axis == Axis::Shards && (options.target.is_some() || !is_usual) {
         return Err(exit::usage(
             "--sweep shards starts a cluster for each level; leave out --target and --topology",
         ));
@@ -46,7 +42,7 @@ pub(super) fn check(
     };
     let paced = workload::find(wished).map_err(exit::usage)?.paced;
     match axis {
-        SweepAxis::Rate if !paced => Err(exit::usage(format!(
+        Axis::Rate if !paced => Err(exit::usage(format!(
             "--sweep rate: `{wished}` sets its own pace; choose another workload, or leave it out for `uncontended`"
         ))),
         _ => Ok(()),
@@ -55,11 +51,11 @@ pub(super) fn check(
 
 /// Measures all levels.
 pub(crate) async fn run(
-    axis: SweepAxis,
+    axis: Axis,
     options: &Options,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<EarlyEnd>> {
-    if axis == SweepAxis::Shards {
+    if axis == Axis::Shards {
         return shards(options, keeper).await;
     }
     if let Some(url) = &options.target {
@@ -78,7 +74,7 @@ pub(crate) async fn run(
 }
 
 async fn levels_at(
-    axis: SweepAxis,
+    axis: Axis,
     options: &Options,
     url: &str,
     topology: &str,
@@ -87,7 +83,7 @@ async fn levels_at(
     let base = plan(options, url, topology, keeper);
     let mut sweeps = Vec::new();
     let mut measured = async |plan: &_| rows(plan, keeper).await;
-    let ended = if axis == SweepAxis::Rate {
+    let ended = if axis == Axis::Rate {
         let tasks = options.tasks.first().copied().unwrap_or(256);
         let first_per_s = options.rate.unwrap_or(1_000.0);
         over_rates(&base, (first_per_s, tasks), &mut sweeps, measured).await

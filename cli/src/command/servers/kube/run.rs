@@ -12,7 +12,7 @@ use results::store::load_dir;
 use super::KubeOptions;
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::run::create_dir;
+use crate::run::make_dir;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ async fn carried_out(
     bar.finish_and_clear();
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let host = bench::environment::watch().finish().host;
-    let home = create_dir(&terminal.common, &date, &host, &spec.name)?;
+    let home = make_dir(&terminal.common, &date, &host, &spec.name)?;
     let left = unpack(&log, home.path()).map_err(|why| {
         let said: Vec<&str> = log.lines().rev().take(5).collect();
         exit::missing(format!(

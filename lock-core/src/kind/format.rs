@@ -495,7 +495,7 @@ impl Counting {
 /// A `Counting` of both forms, by the script's name and the texts that precede it.
 macro_rules! counting {
     ($name:literal $(, $before:literal)*) => {
-        $crate::kind::lock_format::Counting {
+        $crate::kind::format::Counting {
             once: script!($name $(, $before)*),
             several: script!(concat!($name, "_counted"); "counted" $(, $before)*, $name),
         }
