@@ -3,14 +3,10 @@
 //! This is as little as a naive lock can do with: it follows MOVED and asks a sentinel, and keeps one
 //! connection per server. It never resends a command that may have run.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Mutex, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::Duration;
 
 use lock_core::{Endpoint, Target, TopologyKind, machine};
 use redis::{

@@ -4,10 +4,8 @@
 //! directions err to the early side, by the time between two readings of the clock (well below a microsecond): a lease that is
 //! counted from too early a moment makes a hold shorter, which can hide but never invent an overlap.
 
-use std::{
-    sync::OnceLock,
-    time::{Duration, Instant},
-};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 

@@ -1,12 +1,9 @@
 //! What threads keep apart from each other while they run, and others may read: a part for each, behind a mutex that is seldom waited for.
 
-use std::{
-    array,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::array;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard};
 
 /// As many parts as threads are expected to be at work; more share.
 pub(crate) struct PerThread<T, const PARTS: usize>([CacheLine<T>; PARTS]);

@@ -9,11 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value, json};
 use serde_with::skip_serializing_none;
 
-use crate::{
-    driver_loop::LoadRequest,
-    monotonic,
-    subject::{AcquireEnd, ClientEvent, ReleaseEnd},
-};
+use crate::driver_loop::LoadRequest;
+use crate::monotonic;
+use crate::subject::{AcquireEnd, ClientEvent, ReleaseEnd};
 
 /// The version that this build speaks.
 pub(crate) const VERSION: u64 = 1;

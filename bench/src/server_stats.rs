@@ -1,15 +1,12 @@
 //! What the servers of a target have counted so far, asked over connections of its own; of other systems what the kernel counts of their processes.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use crate::{
-    environment::tree_cpu_us,
-    links::{Links, cmd},
-};
+use crate::environment::tree_cpu_us;
+use crate::links::{Links, cmd};
 
 /// What all data nodes of a target have counted since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -1,22 +1,18 @@
 //! The seam between a lock and what tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 pub use lock_core::Durability;
 use results::secrets::redact;
 use tokio::sync::mpsc;
 
-use crate::{
-    abilities::Abilities,
-    driver_loop::{LoadReport, LoadRequest},
-    exec::Processes,
-};
+use crate::abilities::Abilities;
+use crate::driver_loop::{LoadReport, LoadRequest};
+use crate::exec::Processes;
 
 /// A lock under test.
 #[async_trait]

@@ -1,15 +1,12 @@
 //! Runs the tests: `cargo test` runs one program after another, while most of them wait for servers and
 //! leases; this runs several at a time, and shows what each printed in one piece, as `cargo test` does.
 
-use std::{
-    collections::VecDeque,
-    env,
-    io::{BufReader, Read, Seek},
-    process::{Command, ExitStatus, Stdio},
-    sync::{Mutex, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+use std::collections::VecDeque;
+use std::io::{BufReader, Read, Seek};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::{Context, bail};
 use cargo_metadata::{Artifact, Message, TargetKind};

@@ -273,10 +273,8 @@ fn joined(parts: &mut [RoundSource], key: Key) -> Result<(Box<WholeRound>, Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        round::{Disturbance, ResourceUse, Round},
-        stats,
-    };
+    use crate::round::{Disturbance, ResourceUse, Round};
+    use crate::stats;
 
     /// A round of given latencies, with as many cycles, by one task.
     fn round(latencies: &[u64]) -> WholeRound {

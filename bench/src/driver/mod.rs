@@ -19,25 +19,18 @@ mod rows;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use results::{
-    run::{BenchRow, Comparison},
-    secrets::redact,
-};
+use results::run::{BenchRow, Comparison};
+use results::secrets::redact;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{
-    driver_loop::LoadRequest,
-    exec,
-    parts::{Barrier, GeneratorShare},
-    protocol,
-    round::Round,
-    server_stats::ServerWatch,
-    stats,
-    subject::{Subject, SubjectError},
-    subjects,
-    workload::{self, LeaseOf, Pace, Workload},
-};
+use crate::driver_loop::LoadRequest;
+use crate::parts::{Barrier, GeneratorShare};
+use crate::round::Round;
+use crate::server_stats::ServerWatch;
+use crate::subject::{Subject, SubjectError};
+use crate::workload::{self, LeaseOf, Pace, Workload};
+use crate::{exec, protocol, stats, subjects};
 use arm::{Arm, RoundEnd, WholeRound, run_round};
 pub use merged::{PartsError, ROUNDS_FILE, merged_runs};
 pub use order::order;

@@ -5,18 +5,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
-use super::{
-    BenchPlan, Group,
-    arm::{Arm, RoundEnd, WholeRound, connect_client},
-    inside,
-};
-use crate::{
-    driver_loop::LoadRequest,
-    live,
-    round::{Machine, ResourceUse, Round},
-    server_stats::ServerWatch,
-    subject::{LockClient, SubjectError},
-};
+use super::arm::{Arm, RoundEnd, WholeRound, connect_client};
+use super::{BenchPlan, Group, inside};
+use crate::driver_loop::LoadRequest;
+use crate::live;
+use crate::round::{Machine, ResourceUse, Round};
+use crate::server_stats::ServerWatch;
+use crate::subject::{LockClient, SubjectError};
 
 /// What a round lets pass before its window.
 const LEAD_IN: Duration = Duration::from_millis(200);

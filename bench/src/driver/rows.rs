@@ -1,29 +1,21 @@
 //! The row of an arm: figures of its rounds, and why they may not be believed.
 
 use hdrhistogram::Histogram;
-use results::{
-    intervals::Intervals,
-    measures::{
-        Certainty, HandoffMeasures, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing,
-        RawSeries, Renewal, WaitTail,
-    },
-    run::{BenchRow, Quantiles, Safety},
-    verdict::State,
+use results::intervals::Intervals;
+use results::measures::{
+    Certainty, HandoffMeasures, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing,
+    RawSeries, Renewal, WaitTail,
 };
+use results::run::{BenchRow, Quantiles, Safety};
+use results::verdict::State;
 
-use super::{
-    BenchOutcome, BenchPlan,
-    arm::{Arm, connect_to},
-};
-use crate::{
-    load::LoadTiming,
-    round::{Disturbance, Little, Round},
-    stats::{
-        self, batch, blocks, censored,
-        histogram::{Coarse, pairs},
-    },
-    workload::{LeaseOf, Spread},
-};
+use super::arm::{Arm, connect_to};
+use super::{BenchOutcome, BenchPlan};
+use crate::load::LoadTiming;
+use crate::round::{Disturbance, Little, Round};
+use crate::stats::histogram::{Coarse, pairs};
+use crate::stats::{self, batch, blocks, censored};
+use crate::workload::{LeaseOf, Spread};
 
 /// A round with fewer cycles says nothing about a rate.
 pub(super) const FEWEST_CYCLES: u64 = 30;

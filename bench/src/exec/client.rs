@@ -1,36 +1,26 @@
 //! The client of a driver: each call is a request line, and waits for its answer.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use tokio::{
-    io::AsyncWriteExt,
-    process::ChildStdin,
-    sync::{mpsc, oneshot},
-};
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    process::{self, DriverProcess},
-    processes::Processes,
-    reader::{self, reported_at},
-};
-use crate::{
-    abilities::Abilities,
-    driver_loop::{LoadReport, LoadRequest},
-    protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms},
-    subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-        SubjectError,
-    },
+use super::process::{self, DriverProcess};
+use super::processes::Processes;
+use super::reader::{self, reported_at};
+use crate::abilities::Abilities;
+use crate::driver_loop::{LoadReport, LoadRequest};
+use crate::protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms};
+use crate::subject::{
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
+    SubjectError,
 };
 
 /// How long a driver may take to start: a virtual machine of some languages needs seconds on a loaded host.

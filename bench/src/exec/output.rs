@@ -3,17 +3,13 @@
 //! A thread of its own waits for the bytes and does nothing else. A driver's ages are counted back from this
 //! moment, and a busy runtime or a long queue would make them too short.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    os::fd::AsFd,
-    time::Instant,
-};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::Instant;
 
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use results::limits::DRIVER_LINE;
 use tokio::{process::ChildStdout, sync::mpsc};
 

@@ -1,24 +1,18 @@
 //! A driver's process, which does not outlive the harness.
 
-use std::{
-    collections::BTreeMap,
-    fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Write},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc,
-    },
-};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 
 use results::{limits, secrets};
-use tokio::{
-    process::{Child, ChildStdin, Command},
-    runtime::Handle,
-    sync::oneshot,
-};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::output::Output;
 use super::processes::{self, Processes};

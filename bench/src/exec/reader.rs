@@ -1,25 +1,20 @@
 //! Reads what a driver prints: answers and events, and misbehaviour, which is reported.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize as _;
 use serde_json::{Number, Value};
 use tokio::{process::Child, sync::oneshot};
 
-use super::{
-    client::{Answer, DriverConnection, Op, Pending},
-    output::{Output, TimedLine},
-    process::ending,
-    processes::Processes,
-};
-use crate::{
-    monotonic,
-    protocol::{Event, EventTime, Granted, Line},
-    subject::ClientEvent,
-};
+use super::client::{Answer, DriverConnection, Op, Pending};
+use super::output::{Output, TimedLine};
+use super::process::ending;
+use super::processes::Processes;
+use crate::monotonic;
+use crate::protocol::{Event, EventTime, Granted, Line};
+use crate::subject::ClientEvent;
 
 /// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(500);

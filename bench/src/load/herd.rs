@@ -1,9 +1,7 @@
 //! Where a herd gathers before each wave. Unlike a barrier it knows that members may go away.
 
-use std::{
-    sync::{Mutex, MutexGuard},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::watch;
 

@@ -1,15 +1,9 @@
 //! What the tasks of a load have in common, and those who watch them.
 
-use std::{
-    sync::{
-        Mutex, OnceLock,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-        },
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 

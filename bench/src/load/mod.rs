@@ -17,18 +17,15 @@ mod pacer;
 mod steps;
 mod task;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    parts::GeneratorShare,
-    subject::{AcquireEnd, Caller, ConnectTo, LockClient, ReleaseEnd, Subject},
-    workload::{self, Pace, Workload, arrivals::Schedule},
-};
+use crate::parts::GeneratorShare;
+use crate::subject::{AcquireEnd, Caller, ConnectTo, LockClient, ReleaseEnd, Subject};
+use crate::workload::arrivals::Schedule;
+use crate::workload::{self, Pace, Workload};
 pub(crate) use draw::CycleRequest;
 pub(crate) use gate::Gate;
 pub(crate) use load_state::LoadState;

@@ -1,10 +1,8 @@
 //! The clock of an open loop: a thread of its own that sleeps to each moment at which a cycle is due and says so, and never skips one.
 
-use std::{
-    sync::Arc,
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::{Sink, load_state::LoadState};
 use crate::workload::arrivals::Schedule;

@@ -1,9 +1,8 @@
 //! What a task does over and over, by the rhythm of its workload.
 
-use std::{
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Instant,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Instant;
 
 use super::{Connector, LoadTiming, SharedClient, Task, TaskHold};
 use crate::{subject::Caller, workload::Rhythm};

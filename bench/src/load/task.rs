@@ -1,21 +1,17 @@
 //! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of these steps.
 
-use std::{
-    borrow::Cow,
-    future::poll_fn,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{
-    Owners, Protects, SharedClient, Sink,
-    draw::{CycleRequest, between},
-    gate::Gate,
-    load_state::LoadState,
-};
+use super::draw::{CycleRequest, between};
+use super::gate::Gate;
+use super::load_state::LoadState;
+use super::{Owners, Protects, SharedClient, Sink};
 use crate::live;
 use crate::subject::{AcquireEnd, AcquireRequest, Caller, ReleaseEnd};
 

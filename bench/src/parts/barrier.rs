@@ -5,11 +5,9 @@
 //! `go:S`, when step S begins; `began`, once all have met; `lost:K`, the step that the others began without part K. All times are the server's TIME in
 //! microseconds. The hash expires by itself once nobody refreshes it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -4,11 +4,9 @@ use std::time::{Duration, Instant};
 
 use results::history::{Entry, Event, Line};
 
-use crate::{
-    links::{CommandError, Links},
-    monotonic,
-    subject::SubjectError,
-};
+use crate::links::{CommandError, Links};
+use crate::monotonic;
+use crate::subject::SubjectError;
 
 /// A moment of a server's clock, asked for by one of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

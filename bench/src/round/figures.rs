@@ -1,31 +1,21 @@
 //! The figures of a round: what tasks leave behind while they run, so that others can watch, judge and count it.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{
-            AtomicU64,
-            Ordering::{Relaxed, Release, SeqCst},
-        },
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ledger::{LockCycle, part_of},
-    record::{SHARDS, Samples, TaskState, raise},
-    renewals::Renewals,
-};
-use crate::{
-    load::{CycleRequest, LoadState, LoadTiming, Sink, Task, TaskHold},
-    per_thread::PerThread,
-    stats::histogram::{add, add_coarse, as_pairs, histogram},
-    subject::{AcquireEnd, ReleaseEnd},
-    workload::{CycleShape, Rhythm},
-};
+use super::ledger::{LockCycle, part_of};
+use super::record::{SHARDS, Samples, TaskState, raise};
+use super::renewals::Renewals;
+use crate::load::{CycleRequest, LoadState, LoadTiming, Sink, Task, TaskHold};
+use crate::per_thread::PerThread;
+use crate::stats::histogram::{add, add_coarse, as_pairs, histogram};
+use crate::subject::{AcquireEnd, ReleaseEnd};
+use crate::workload::{CycleShape, Rhythm};
 
 /// Share of the lease that is not trusted, as in the contract's definition.
 const DRIFT: f64 = 0.01;

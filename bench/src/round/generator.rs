@@ -1,22 +1,18 @@
 //! What the generator itself costs: its cycle, with all that it draws and writes down, on a lock that grants at once and asks no server.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{figures::Figures, ledger::Ledger, look};
-use crate::{
-    load::{self, Load, LoadState, SharedClient, Task},
-    parts::GeneratorShare,
-    subject::{AcquireEnd, AcquireRequest, Caller, LockClient, ReleaseEnd},
-    workload::{CycleShape, Rhythm},
-};
+use crate::load::{self, Load, LoadState, SharedClient, Task};
+use crate::parts::GeneratorShare;
+use crate::subject::{AcquireEnd, AcquireRequest, Caller, LockClient, ReleaseEnd};
+use crate::workload::{CycleShape, Rhythm};
 
 /// Processor time that is spent on it, after as much again that does not count.
 const ENOUGH: Duration = Duration::from_millis(4);

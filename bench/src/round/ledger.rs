@@ -3,18 +3,14 @@
 //! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over in any order
 //! together with a watermark: every turn that is still to come was called, and so granted, at that time or later.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
-};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    judge::{Hold, Judge},
-    record::PARTS,
-};
+use super::judge::{Hold, Judge};
+use super::record::PARTS;
 use crate::stats::histogram::{Coarse, add, add_coarse, as_pairs, histogram, merge};
 
 /// A lock that was free for longer than this while somebody waited was free because nobody was notified, or nobody listened.

@@ -4,11 +4,9 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    environment::{self, Ticks},
-    exec::Processes,
-    load::SharedClient,
-};
+use crate::environment::{self, Ticks};
+use crate::exec::Processes;
+use crate::load::SharedClient;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Machine {

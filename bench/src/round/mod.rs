@@ -18,26 +18,20 @@ pub(crate) mod record;
 mod renewals;
 mod sampler;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::Ordering::{Relaxed, SeqCst},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{
-    driver_loop::{Counts, LoadReport},
-    load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task},
-    parts::{Barrier, BarrierError},
-    server_stats::{ServerCounts, ServerWatch},
-    stats::histogram::fill,
-    subject::ClientEvent,
-    workload::CycleShape,
-};
+use crate::driver_loop::{Counts, LoadReport};
+use crate::load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task};
+use crate::parts::{Barrier, BarrierError};
+use crate::server_stats::{ServerCounts, ServerWatch};
+use crate::stats::histogram::fill;
+use crate::subject::ClientEvent;
+use crate::workload::CycleShape;
 use figures::Figures;
 pub(crate) use figures::OfferedLoad;
 use judge::Judge;

@@ -2,22 +2,16 @@
 //!
 //! Shards instead of a record per task, so that a thousand waiters need no more memory than sixteen.
 
-use std::{
-    ops::Index,
-    sync::atomic::{
-        AtomicU64,
-        Ordering::{Acquire, Relaxed},
-    },
-};
+use std::ops::Index;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::LockCycle;
-use crate::{
-    load::LoadTiming,
-    stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, merge_coarse},
-};
+use crate::load::LoadTiming;
+use crate::stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, merge_coarse};
 
 /// Parts of a window that are counted apart, for intervals within a round.
 pub(crate) const PARTS: usize = 40;

@@ -1,23 +1,18 @@
 //! How many renewals clients report, and how much of each lease was left.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Instant,
-};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::figures::Figures;
-use crate::{
-    stats::histogram::{add, as_pairs, histogram, merge},
-    subject::ClientEvent,
-};
+use crate::stats::histogram::{add, as_pairs, histogram, merge};
+use crate::subject::ClientEvent;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RenewalMargins {

@@ -1,12 +1,9 @@
 //! Little's law as a self-check: calls under way on average, seen from outside, and the same reckoned from the latencies.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{
-    driver_loop::{LoadReport, LoadRequest},
-    load::{Connector, Load, LoadTiming, SharedClient},
-    round::{self, Clients},
-    stats::histogram::{merge, pairs},
-    subject::{ConnectTo, Subject, is_shared},
-    workload::{self, CycleShape},
-};
+use crate::driver_loop::{LoadReport, LoadRequest};
+use crate::load::{Connector, Load, LoadTiming, SharedClient};
+use crate::round::{self, Clients};
+use crate::stats::histogram::{merge, pairs};
+use crate::subject::{ConnectTo, Subject, is_shared};
+use crate::workload::{self, CycleShape};
 
 /// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call waits for ever.
 const WAIT: Duration = Duration::from_secs(60);

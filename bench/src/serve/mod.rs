@@ -2,28 +2,22 @@
 
 mod load;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
-use crate::{
-    protocol::{
-        self, HelloReply, Locks, Request, acquire_reply, event_line, failed, ok, release_reply,
-        whole_ms,
-    },
-    subject::{
-        AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError,
-    },
+use crate::protocol::{
+    self, HelloReply, Locks, Request, acquire_reply, event_line, failed, ok, release_reply,
+    whole_ms,
+};
+use crate::subject::{
+    AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError,
 };
 
 /// A harness that does not keep to the protocol; a driver prints it on standard error and exits.

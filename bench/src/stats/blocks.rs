@@ -9,10 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use results::measures::Interval;
 
-use super::{
-    histogram::Coarse,
-    special::{normal_tail, student_quantile},
-};
+use super::histogram::Coarse;
+use super::special::{normal_tail, student_quantile};
 
 /// With fewer rounds there is no interval: what differs from round to round cannot be seen in so few.
 pub(crate) const FEWEST_ROUNDS: usize = 6;

@@ -1,9 +1,8 @@
 //! The few distributions that intervals need: normal and Student's t.
 
-use statrs::{
-    distribution::{ContinuousCDF, StudentsT},
-    function::{beta::beta_reg, erf::erfc},
-};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::beta::beta_reg;
+use statrs::function::erf::erfc;
 
 pub(super) fn normal_tail(x: f64) -> f64 {
     erfc(x / std::f64::consts::SQRT_2) / 2.0

@@ -1,22 +1,16 @@
 //! Locks that hold several names or count, known to be wrong, each in one thing.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::{
-    common::{ByHand, Grants, try_again},
-    naive::release_end,
-    recipe::SET_NX_PX,
-    steps::Steps,
-};
-use crate::{
-    links::{CommandError, cmd},
-    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
-};
+use super::common::{ByHand, Grants, try_again};
+use super::naive::release_end;
+use super::recipe::SET_NX_PX;
+use super::steps::Steps;
+use crate::links::{CommandError, cmd};
+use crate::subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {

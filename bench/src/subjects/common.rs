@@ -1,9 +1,7 @@
 //! What the subjects that live in this process have in common: names for grants, tries one after the other, and what they refuse.
 
-use std::{
-    sync::{Mutex, MutexGuard},
-    time::{Duration, Instant, UNIX_EPOCH},
-};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use hashbrown::HashMap;
@@ -12,13 +10,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc;
 
-use crate::{
-    links::{CommandError, Links, cmd},
-    per_thread::PerThread,
-    subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-        Subject, SubjectError,
-    },
+use crate::links::{CommandError, Links, cmd};
+use crate::per_thread::PerThread;
+use crate::subject::{
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+    SubjectError,
 };
 
 /// What is there, or returns how the call ended instead.

@@ -1,16 +1,12 @@
 //! Each kind of the lock library as a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`, permits
 //! `lock-core:semaphore` and `lock-core:permits`.
 
-use std::{
-    collections::BTreeSet,
-    pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    task::{Context, Poll, ready},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::Either;
@@ -22,11 +18,9 @@ use lock_core::{
 };
 use tokio::sync::mpsc;
 
-use super::{
-    CHANGED_PASSWORD,
-    common::{Grants, PARTS, no_grant},
-    library_hold::LibraryHold,
-};
+use super::CHANGED_PASSWORD;
+use super::common::{Grants, PARTS, no_grant};
+use super::library_hold::LibraryHold;
 use crate::abilities::Abilities;
 use crate::consent;
 use crate::per_thread::PerThread;

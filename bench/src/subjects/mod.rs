@@ -30,10 +30,8 @@ pub use baselines::{addresses, is_loopback, of_system, remove_keys, system_of};
 pub use mixed::{Mixed, turn};
 use results::spelling;
 
-use crate::{
-    exec::{ExecSubject, is_command},
-    subject::{Subject, SubjectError},
-};
+use crate::exec::{ExecSubject, is_command};
+use crate::subject::{Subject, SubjectError};
 
 /// The password that servers get from a fault, and that clients whose password a provider tells are told.
 pub const CHANGED_PASSWORD: &str = "changed";

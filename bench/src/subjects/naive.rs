@@ -2,27 +2,19 @@
 //!
 //! The key is the lock's name and its value names the hold. Waiting is polling with jitter, the way most people write it.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant, UNIX_EPOCH},
-};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
-use super::{
-    common::{ByHand, Grants, only_lock, try_again},
-    recipe::{AcquireStep, BusyWait, EntryRule, READERS_UNSEEN, Recipe, Silence, Tokens},
-    steps::Steps,
-};
-use crate::{
-    abilities::Abilities,
-    links::{CommandError, cmd},
-    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
-};
+use super::common::{ByHand, Grants, only_lock, try_again};
+use super::recipe::{AcquireStep, BusyWait, EntryRule, READERS_UNSEEN, Recipe, Silence, Tokens};
+use super::steps::Steps;
+use crate::abilities::Abilities;
+use crate::links::{CommandError, cmd};
+use crate::subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject};
 
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     Arc::new(ByHand {

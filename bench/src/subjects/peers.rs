@@ -1,10 +1,8 @@
 //! Other libraries as subjects: each is a driver program in a folder of `drivers/peers/`, which its `build.sh` builds and `make peers` all.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::{exec::ExecSubject, subject::Subject};
 

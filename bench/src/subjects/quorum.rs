@@ -1,22 +1,16 @@
 //! Quorum locks over independent masters that are known to be wrong, each in one thing.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 
-use super::{
-    common::{ByHand, Grants, LockClientParts, only_lock, try_again},
-    steps::COMPARE_DELETE,
-};
-use crate::{
-    links::{CommandError, cmd},
-    protocol::whole_ms,
-    subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject},
-};
+use super::common::{ByHand, Grants, LockClientParts, only_lock, try_again};
+use super::steps::COMPARE_DELETE;
+use crate::links::{CommandError, cmd};
+use crate::protocol::whole_ms;
+use crate::subject::{AcquireEnd, AcquireRequest, LockClient, ReleaseEnd, Subject};
 
 /// A hoarder's pauses: from master to master, and from try to try. Its own first master is free for the few
 /// milliseconds between two tries only, so the longer they are, the more rarely anybody else finds it so.

@@ -1,25 +1,17 @@
 //! The commands of a lock on one key, by its recipe: taking, giving back, extending, renewing.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc, LazyLock, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant, SystemTime},
-};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
 use redis::Cmd;
 
-use super::{
-    common::LockClientParts,
-    recipe::{AcquireStep, CLAIMED, Extend, Recipe, ReleaseStep, Renewal},
-};
-use crate::{
-    links::{CommandError, NO_SCRIPT, Script, cmd},
-    protocol::whole_ms,
-    subject::ClientEvent,
-};
+use super::common::LockClientParts;
+use super::recipe::{AcquireStep, CLAIMED, Extend, Recipe, ReleaseStep, Renewal};
+use crate::links::{CommandError, NO_SCRIPT, Script, cmd};
+use crate::protocol::whole_ms;
+use crate::subject::ClientEvent;
 
 /// Deletes the key if it is ours: 1, else 0.
 pub(super) static COMPARE_DELETE: LazyLock<Script> = LazyLock::new(|| {

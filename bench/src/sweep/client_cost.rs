@@ -1,22 +1,18 @@
 //! What a client costs: the time until its first lock, its connections and its memory.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use results::measures::ClientCost;
 
-use crate::{
-    driver::BenchPlan,
-    round::machine::client_use,
-    server_stats::ServerWatch,
-    stats::median,
-    subject::{
-        AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability,
-    },
-    subjects,
+use crate::driver::BenchPlan;
+use crate::round::machine::client_use;
+use crate::server_stats::ServerWatch;
+use crate::stats::median;
+use crate::subject::{
+    AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability,
 };
+use crate::subjects;
 
 /// So many clients are connected, one after the other.
 const CLIENTS: usize = 5;

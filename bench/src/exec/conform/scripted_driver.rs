@@ -2,29 +2,21 @@
 //!
 //! Unlike the subject's own client, this one goes on after a wrong line as long as the process lives.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use results::limits;
 use serde_json::{Value, json};
-use tokio::{
-    io::AsyncWriteExt,
-    process::{Child, ChildStdin},
-    sync::oneshot,
-};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::oneshot;
 
-use super::super::{
-    log_tail,
-    output::Output,
-    process::{self, DriverProcess},
-    processes::Processes,
-};
-use crate::{
-    protocol::{Line, Object},
-    subject::{ConnectTo, SubjectError},
-};
+use super::super::log_tail;
+use super::super::output::Output;
+use super::super::process::{self, DriverProcess};
+use super::super::processes::Processes;
+use crate::protocol::{Line, Object};
+use crate::subject::{ConnectTo, SubjectError};
 
 #[derive(Debug, Clone)]
 pub(super) struct Reply {

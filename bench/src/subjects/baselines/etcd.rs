@@ -12,10 +12,8 @@
 //! A call that broke off is repeated on a new lease, and the old one is revoked. The server ends such a call by deleting the key that has the lease
 //! in its name, and a member that is cut off sends the deletion on when it is back, which may be after that key was granted to the repeated call.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use etcd_client::{

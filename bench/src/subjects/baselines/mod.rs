@@ -29,29 +29,23 @@ mod table;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant, UNIX_EPOCH},
-};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::{
-    sync::mpsc,
-    task::AbortHandle,
-    time::{sleep, timeout, timeout_at},
-};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout, timeout_at};
 
 use table::{BASELINES, BROKEN};
 
 use super::common::{Grants, Jitter, only_lock, try_again};
-use crate::{
-    abilities::Abilities,
-    links::CommandError,
-    subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-        Subject, SubjectError,
-    },
+use crate::abilities::Abilities;
+use crate::links::CommandError;
+use crate::subject::{
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+    SubjectError,
 };
 
 /// The session of a client, and the lease of a row that is renewed, where the caller names none.

@@ -6,18 +6,14 @@
 //! - **Session**: none; the document has its end in it, and a renewal moves that on.
 //! - **Loss**: a renewal that finds no such document. Writes wait for the majority, so a new primary has what was granted.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use mongodb::{
-    Collection, IndexModel,
-    bson::{Document, doc},
-    error::{Error, ErrorKind, WriteFailure},
-    options::{ClientOptions, IndexOptions, ReturnDocument, WriteConcern},
-};
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
+use mongodb::options::{ClientOptions, IndexOptions, ReturnDocument, WriteConcern};
+use mongodb::{Collection, IndexModel};
 use tokio::time::timeout;
 
 use super::{ANSWER, Fence, RowKey, RowStore, Rows, Store, SystemClientParts, answered};

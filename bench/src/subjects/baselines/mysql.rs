@@ -8,11 +8,9 @@
 //!
 //! A restart of the server frees the locks of connections and keeps the row.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex as Plain},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex as Plain};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, prelude::Queryable};

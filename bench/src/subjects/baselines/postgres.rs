@@ -6,23 +6,17 @@
 //! - **Row**: an upsert that takes over what is over by the server's clock, and counts a fence up in the same statement; asked again each 1 to 3 ms.
 //!   Token: that fence. Loss: an update of a renewal that finds no such row. A clock of the server that is set forward ends leases early.
 
-use std::{
-    sync::{Arc, Mutex as Plain},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex as Plain};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::{
-    sync::{Mutex, watch},
-    task::AbortHandle,
-    time::timeout,
-};
-use tokio_postgres::{
-    Client, Error, NoTls, Row,
-    error::SqlState,
-    types::{ToSql, Type},
-};
+use tokio::sync::{Mutex, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, NoTls, Row};
 
 use super::{
     ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,

@@ -9,16 +9,12 @@
 //!   says so, which may be seconds after the successor was let in. So a holder asks for a sign of life each ninth of the session by `sync`, which the
 //!   leader answers (a member that is cut off from the leader answers reads on), and stops believing after two thirds without one.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::{
-    sync::Mutex,
-    time::{sleep, sleep_until, timeout},
-};
+use tokio::sync::Mutex;
+use tokio::time::{sleep, sleep_until, timeout};
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
 use super::{ANSWER, Hold, Store, SystemAcquire, SystemClientParts, SystemGrant, addresses};

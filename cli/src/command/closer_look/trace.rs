@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use cluster_config::{MonitorLine, Role, resolve_host};
-use lock_core::{
-    Acquire, Client, ClientOptions, Kind, Lease, LockError, Wait,
-    diagnostics::{Traced, Tracer},
-};
+use lock_core::diagnostics::{Traced, Tracer};
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, LockError, Wait};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

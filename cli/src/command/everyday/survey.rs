@@ -1,9 +1,7 @@
 //! `locklab doctor TARGET`: what each server reports about itself, and what of it is dangerous for locks.
 
-use lock_core::{
-    Durability,
-    diagnostics::{Concern, ServerReport, Severity},
-};
+use lock_core::Durability;
+use lock_core::diagnostics::{Concern, ServerReport, Severity};
 use serde_json::{Value, json};
 
 use crate::exit;

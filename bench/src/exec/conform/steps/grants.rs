@@ -8,10 +8,8 @@ use super::{
     A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, expect, granted,
     shown, skip,
 };
-use crate::{
-    exec::pipe::{PipeCost, QUESTIONS},
-    monotonic,
-};
+use crate::exec::pipe::{PipeCost, QUESTIONS};
+use crate::monotonic;
 
 impl Trial<'_> {
     pub(super) async fn acquire(&mut self) -> StepResult {

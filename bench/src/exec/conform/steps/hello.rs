@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{
-    super::{NotTried, scripted_driver::ScriptedDriver},
-    A, SHORT_MS, SkippableResult, StepResult, Trial, expect, shown, skip,
-};
-use crate::{
-    protocol::{self, HelloReply, error_text},
-    subjects,
-};
+use super::super::NotTried;
+use super::super::scripted_driver::ScriptedDriver;
+use super::{A, SHORT_MS, SkippableResult, StepResult, Trial, expect, shown, skip};
+use crate::protocol::{self, HelloReply, error_text};
+use crate::subjects;
 
 const PRINTED: &str = "write nothing but the protocol to standard output: banners, logs and what a library prints belong on standard error";
 const ENDED: &str = "start the program by hand and fix what it says; it has to go on reading standard input until `bye`";

@@ -20,10 +20,8 @@ use futures_util::future::BoxFuture;
 use results::limits;
 use serde_json::{Value, json};
 
-use super::{
-    ConformOptions, Conformity, Outcome, Step,
-    scripted_driver::{Reply, ScriptedDriver},
-};
+use super::scripted_driver::{Reply, ScriptedDriver};
+use super::{ConformOptions, Conformity, Outcome, Step};
 use crate::protocol::{self, error_text};
 use rules::{Rule, STEPS};
 
