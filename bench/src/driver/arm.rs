@@ -54,7 +54,7 @@ impl Arm {
             tasks,
             by_name,
             rounds: Vec::new(),
-            samples: Samples::new(),
+            samples: Samples::default(),
             passed: HandoffCounts::default(),
             lag: histogram(),
             margin: histogram(),

@@ -2,19 +2,13 @@
 
 use tokio::sync::watch;
 
+#[derive(Default)]
 pub(crate) struct Gate {
     paused: watch::Sender<bool>,
     dead: watch::Sender<bool>,
 }
 
 impl Gate {
-    pub(crate) fn new() -> Self {
-        Gate {
-            paused: watch::Sender::new(false),
-            dead: watch::Sender::new(false),
-        }
-    }
-
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.send_replace(paused);
     }

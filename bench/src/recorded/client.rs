@@ -49,7 +49,7 @@ pub(super) fn start(
 ) -> RunningClient {
     let history = Arc::new(ClientHistory::new(record, name, incarnation));
     let client: SharedClient = Arc::new(connected.client);
-    let gate = Arc::new(Gate::new());
+    let gate = Arc::new(Gate::default());
     Pacer::start(&record.shared, history.clone());
     let first = record.number(name, task_seeds.len());
     let tasks = (0_u32..)

@@ -92,7 +92,7 @@ impl Round {
         spent: ResourceUse,
         disturbance: Disturbance,
     ) -> Round {
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         for (what, counts) in [
             (LoadTiming::Acquire, &report.acquire),
             (LoadTiming::Release, &report.release),
@@ -435,7 +435,7 @@ fn collect(
     cut_short: Option<String>,
 ) -> Round {
     let (from_ns, to_ns) = figures.window();
-    let mut samples = Samples::new();
+    let mut samples = Samples::default();
     for shard in figures.samples.parts() {
         samples.merge(&shard);
     }

@@ -90,12 +90,6 @@ impl Index<LoadTiming> for Samples {
 
 impl Default for Samples {
     fn default() -> Self {
-        Samples::new()
-    }
-}
-
-impl Samples {
-    pub(crate) fn new() -> Self {
         Samples {
             histograms: (0..LoadTiming::COUNT).map(|_| histogram()).collect(),
             late: 0,
@@ -108,7 +102,9 @@ impl Samples {
             turns: Vec::new(),
         }
     }
+}
 
+impl Samples {
     pub(crate) fn add(&mut self, what: LoadTiming, ns: u64) {
         add(&mut self.histograms[what as usize], ns);
     }
@@ -135,7 +131,7 @@ impl Samples {
         *self = Samples {
             cycles_per_part: std::mem::take(&mut self.cycles_per_part),
             acquire_per_part: std::mem::take(&mut self.acquire_per_part),
-            ..Samples::new()
+            ..Samples::default()
         };
     }
 
