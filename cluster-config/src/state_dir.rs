@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
 use crate::ClusterError;
-use crate::server::named;
+use crate::server::non_empty_var;
 
 /// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to somebody else,
 /// because processes are ended by what is read there.
@@ -14,7 +14,7 @@ use crate::server::named;
 /// Directories of deployments that nobody placed elsewhere fit there as well.
 pub fn state_dir() -> Result<PathBuf, ClusterError> {
     let uid = nix::unistd::getuid().as_raw();
-    let path = match named("XDG_RUNTIME_DIR") {
+    let path = match non_empty_var("XDG_RUNTIME_DIR") {
         Some(dir) => PathBuf::from(dir).join("locklab"),
         None => PathBuf::from(format!("/tmp/locklab-{uid}")),
     };
