@@ -145,8 +145,9 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
     });
     let expected = [
         ("order:1", 0, Some(10), "release"),
-        ("order:1", 100, Some(10_100), "lease"),
-        ("order:1", 300, Some(500), "release"),
+        // These go on until the end or beyond it.
+        ("order:1", 100, None, "lease"),
+        ("order:1", 300, None, "release"),
     ];
     assert_eq!(drawn.collect::<Vec<_>>(), expected);
     let over_time = seen.report.over_time.as_ref().expect("grants");
@@ -330,6 +331,90 @@ fn a_free_lock_that_refuses_one_was_granted_to_the_one_before() {
         .seen();
     assert_eq!(finding(&seen, "overlap").certainty, Certainty::Violated);
     assert_eq!(seen.report.locks[0].grants, 9);
+}
+
+/// Cycles of one client: the lock is taken with this lease, and given back by a plain DEL after so long.
+fn cycles(count: u64, lease_ms: u64, held_ms: u64) -> Traffic {
+    (0..count).fold(Traffic::default(), |traffic, round| {
+        traffic.set(round * 1_000, 5001, A, lease_ms).line(
+            round * 1_000 + held_ms,
+            5001,
+            &["DEL", "order:1"],
+        )
+    })
+}
+
+#[test]
+fn what_a_late_holder_writes_is_revived_or_extends_anothers_hold() {
+    // A's lease ends at 10,100.
+    let late = || cycles(6, 1_000, 10).set(10_000, 5001, A, 100);
+    let seen = late()
+        .line(11_000, 5001, &["SET", "order:1", A, "PX", "1000"])
+        .seen();
+    assert_eq!(finding(&seen, "revived").certainty, Certainty::Sure);
+    let seen = late()
+        .set(11_000, 5002, B, 10_000)
+        .line(11_500, 5001, &["PEXPIRE", "order:1", "9000"])
+        .line(11_600, 5002, &["DEL", "order:1"])
+        .seen();
+    let extended = finding(&seen, "extended-by-another");
+    assert_eq!(extended.certainty, Certainty::Sure);
+}
+
+#[test]
+fn what_only_all_of_it_shows_is_likely() {
+    let mut renewed = Traffic::default();
+    for round in 0..6 {
+        let ms = round * 1_000;
+        renewed = renewed.set(ms, 5001, A, 100).line(
+            ms + 50,
+            5001,
+            &["SET", "order:1", A, "IFEQ", A, "PX", "100"],
+        );
+    }
+    let long =
+        cycles(20, 60_000, 5)
+            .set(20_000, 5001, A, 60_000)
+            .line(40_000, 5001, &["DEL", "order:1"]);
+    let mut polled = cycles(1, 1_000, 10).set(1_000, 5001, A, 10_000);
+    for ms in 0..60 {
+        polled = polled.set(1_001 + ms, 5002, B, 10_000);
+    }
+    let polled = polled.line(1_100, 5001, &["DEL", "order:1"]);
+    // Two others ask each time, and are never granted it.
+    let mut unfair = Traffic::default();
+    for round in 0..60 {
+        let ms = round * 100;
+        unfair = unfair
+            .set(ms, 5001, A, 1_000)
+            .set(ms + 1, 5002, B, 1_000)
+            .set(ms + 2, 5003, C, 1_000)
+            .set(ms + 3, 5001, A, 1_000)
+            .line(ms + 10, 5001, &["DEL", "order:1"]);
+    }
+    let whole = (0..10).fold(Traffic::default(), |traffic, round| {
+        let ms = round * 100;
+        traffic
+            .set(ms, 5001, A, 1_000)
+            .release(ms + 10, 5001, A, true)
+    });
+    let cases = [
+        ("lease-nearly-used", cycles(5, 100, 90)),
+        ("never-released", renewed),
+        ("held-long", long),
+        ("hot-polling", polled),
+        ("unfair", unfair),
+        ("script-sent-whole", whole),
+    ];
+    for (kind, traffic) in cases {
+        let seen = traffic.seen();
+        let likely: Vec<String> = kinds(&seen)
+            .into_iter()
+            .filter(|(_, certainty)| *certainty == Certainty::Likely)
+            .map(|(kind, _)| kind)
+            .collect();
+        assert_eq!(likely, [kind], "{:?}", seen.report.findings);
+    }
 }
 
 #[test]

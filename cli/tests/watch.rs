@@ -6,7 +6,7 @@ mod support;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
@@ -231,6 +231,7 @@ fn sound_locks_have_no_sure_finding_under_faults() {
         "multi",
         "semaphore",
         "permits",
+        "redlock",
     ];
     let runs: Option<usize> = std::env::var("WATCH_RUNS")
         .ok()
@@ -248,9 +249,16 @@ fn sound_locks_have_no_sure_finding_under_faults() {
 
 fn sound_lock_under_faults(kind: &str, runs: usize) {
     let mut grants = 0;
+    let servers = if kind == "redlock" {
+        "masters"
+    } else {
+        "single"
+    };
     for run in 0..runs {
         let subject = format!("lock-core:{kind}");
-        let (recorded, seen) = watched_scenario(&FAULTS.replace("SUBJECT", &subject));
+        let scenario = FAULTS.replace("SUBJECT", &subject);
+        let scenario = scenario.replace("\"single\"", &format!("\"{servers}\""));
+        let (recorded, seen) = watched_scenario(&scenario);
         let sure = kinds(&seen, &["sure", "violated"]);
         assert_eq!(
             sure,
@@ -383,16 +391,78 @@ fn a_failover_that_loses_grants_is_an_overlap() {
 const RELEASE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
+fn value(number: u32) -> String {
+    format!("11111111-aaaa-4bbb-8ccc-00000000000{number}")
+}
+
+fn ask_for(server: &Server, number: u32) -> String {
+    let value = value(number);
+    server.cli(&["SET", "lock:orders", &value, "NX", "PX", "60000"])
+}
+
 fn take(server: &Server, number: u32) {
-    let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
-    let taken = server.cli(&["SET", "lock:orders", &value, "NX", "PX", "60000"]);
-    assert_eq!(taken.trim(), "OK");
+    assert_eq!(ask_for(server, number), "OK");
 }
 
 fn give_back(server: &Server, number: u32) {
-    let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
-    let given = server.cli(&["EVAL", RELEASE, "1", "lock:orders", &value]);
-    assert_eq!(given.trim(), "1");
+    let given = server.cli(&["EVAL", RELEASE, "1", "lock:orders", &value(number)]);
+    assert_eq!(given, "1");
+}
+
+/// What a watch says of a lock that was taken before it began, and of what was done then.
+fn held_before(work: impl FnOnce(&Server)) -> Value {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    take(&server, 1);
+    let child = begin(dir.path(), &server, &[]);
+    assert_eq!(ask_for(&server, 2), "");
+    let is_read = || {
+        server
+            .cli(&["INFO", "commandstats"])
+            .contains("cmdstat_echo:calls=1,")
+    };
+    until("the key is read", is_read);
+    work(&server);
+    assert!(is_read(), "it is read once");
+    let seen = json(&end(child));
+    // What was granted before is no grant of this time.
+    let counted = (sum(&seen, "grants"), sum(&seen, "released"));
+    assert_eq!(counted, (1, 1), "{seen}");
+    seen
+}
+
+#[test]
+fn a_holder_from_before_the_watch_is_known_by_one_read_of_its_key() {
+    let nothing = Vec::<String>::new();
+    let given_back = held_before(|server| {
+        assert_eq!(ask_for(server, 2), "");
+        give_back(server, 1);
+        take(server, 2);
+        give_back(server, 2);
+    });
+    assert_eq!(kinds(&given_back, &["sure", "violated"]), nothing);
+    assert_eq!(sum(&given_back, "refusals"), 2, "{given_back}");
+    let flushed = held_before(|server| {
+        server.cli(&["FLUSHALL"]);
+        take(server, 2);
+        give_back(server, 2);
+    });
+    assert_eq!(kinds(&flushed, &["violated"]), ["overlap"], "{flushed}");
+    assert_eq!(kinds(&flushed, &["sure"]), ["lost-by-server"], "{flushed}");
+    let lines = flushed["findings"][0]["first"].to_string();
+    assert!(lines.contains("since before the watch"), "{lines}");
+    // Nobody saw its end: the lease that is left tells that it was too soon.
+    let evicted = held_before(|server| {
+        server.cli(&["EVAL", "redis.call('rename', 'lock:orders', 'away')", "0"]);
+        take(server, 2);
+        give_back(server, 2);
+    });
+    assert_eq!(kinds(&evicted, &["violated"]), ["overlap"], "{evicted}");
+    let ended = held_before(|server| {
+        server.cli(&["PEXPIRE", "lock:orders", "30"]);
+        until("its lease is over", || ask_for(server, 2) == "OK");
+        give_back(server, 2);
+    });
+    assert_eq!(kinds(&ended, &["sure", "violated"]), nothing, "{ended}");
 }
 
 #[test]
@@ -519,16 +589,22 @@ fn a_watch_that_costs_too_much_ends() {
     });
 }
 
-/// Starts servers, watches them, and runs a load there: what the recorder counted, and what the watch says.
-fn watched_up(servers: &[&str], subject: &str) -> (Value, Value) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut command = locklab(dir.path());
+/// Starts servers: who has them, and their URL.
+fn start_up(dir: &Path, servers: &[&str]) -> (Child, String) {
+    let mut command = locklab(dir);
     let up = command.arg("up").args(servers).stdout(Stdio::piped());
     let mut up = up.spawn().expect("it runs");
     let mut url = String::new();
     let mut lines = BufReader::new(up.stdout.take().unwrap());
     lines.read_line(&mut url).unwrap();
-    let url = url.trim();
+    (up, url.trim().to_owned())
+}
+
+/// Starts servers, watches them, and runs a load there: what the recorder counted, and what the watch says.
+fn watched_up(servers: &[&str], subject: &str) -> (Value, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), servers);
+    let url = url.as_str();
     let mut command = locklab(dir.path());
     command.args(["watch", url, "--max-cost", "64", "--json", "--out", "watch"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -618,6 +694,72 @@ fn a_server_that_is_started_anew_without_its_keys_has_lost_what_was_held() {
     let seen = json(&end(child));
     assert_eq!(kinds(&seen, &["violated"]), ["overlap"], "{seen}");
     assert_eq!(kinds(&seen, &["sure"]), ["lost-by-server"], "{seen}");
+}
+
+#[test]
+fn a_watch_that_begins_while_the_master_is_down_follows_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), &["sentinel"]);
+    let (addresses, name) = url.rsplit_once('/').unwrap();
+    let sentinel = addresses.split("://").nth(1).unwrap();
+    let sentinel = sentinel.split(',').next().unwrap();
+    let ask = |address: &str, words: &[&str]| {
+        let (host, port) = address.rsplit_once(':').unwrap();
+        let mut command = Command::new("redis-cli");
+        let asked = command.args(["-h", host, "-p", port]).args(words).output();
+        stdout(&asked.expect("redis-cli runs")).trim().to_owned()
+    };
+    let master =
+        || ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).replace('\n', ":");
+    let kill = |address: &str| {
+        let info = ask(address, &["INFO", "server"]);
+        let mut lines = info
+            .lines()
+            .filter_map(|line| line.strip_prefix("process_id:"));
+        let pid = lines.next().expect("a process").trim().parse().unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    };
+    let first = master();
+    kill(&first);
+    let mut command = locklab(dir.path());
+    command.args(["watch", &url, "--max-cost", "64", "--json"]);
+    let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let watch = watch.spawn().expect("it runs");
+    until("a successor", || master() != first);
+    let second = master();
+    until("it is watched", || {
+        ask(&second, &["ROLE"]).starts_with("master")
+            && ask(&second, &["CLIENT", "LIST"]).contains("cmd=monitor")
+    });
+    let taken = ask(
+        &second,
+        &["SET", "lock:orders", &value(1), "NX", "PX", "60000"],
+    );
+    assert_eq!(taken, "OK");
+    ask(&second, &["EVAL", RELEASE, "1", "lock:orders", &value(1)]);
+    let seen = end(watch);
+    let waits = |output: &Output| stderr(output).matches("is waited for").count();
+    assert_eq!((code(&seen), waits(&seen)), (0, 1), "{}", stderr(&seen));
+    let seen = json(&seen);
+    assert_eq!(
+        (sum(&seen, "grants"), sum(&seen, "released")),
+        (1, 1),
+        "{seen}"
+    );
+    // Nobody succeeds it.
+    let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name]);
+    let mut words = replicas.lines();
+    while words.any(|word| word == "name") {
+        let address = words.next().unwrap();
+        if address != first && address != second {
+            kill(address);
+        }
+    }
+    kill(&second);
+    let seen = run(dir.path(), &["watch", &url, "--for", "2s"]);
+    assert_eq!((code(&seen), waits(&seen)), (2, 1), "{}", stderr(&seen));
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
 }
 
 #[test]

@@ -21,6 +21,7 @@ use results::verdict::{Anomaly, CLASSES, State, Verdicts};
 use crate::checkers::{CheckOptions, CheckReport};
 
 pub use history_slice::{HistorySlice, shortest};
+pub(crate) use picture::hold_bar;
 
 /// The directory of a scenario's proofs, beside its history.
 pub const PROOF_DIR: &str = "proof";

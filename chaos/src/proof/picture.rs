@@ -24,7 +24,7 @@ pub(super) fn around(
     let grants = record.grants.iter().zip(intervals);
     let holds: Vec<HoldBar> = grants
         .filter(|(grant, _)| is_of(record, grant, lock))
-        .filter_map(|(grant, interval)| Some(hold(record, grant, interval?)))
+        .filter_map(|(grant, interval)| Some(hold_bar(record, grant, interval?)))
         .collect();
     let span = |anomaly: &Anomaly| Span {
         from_ns: anomaly.from_ns,
@@ -60,7 +60,8 @@ fn caller(record: &Record, owner: u32) -> String {
     whole.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-fn hold(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar {
+/// A hold, from and until when.
+pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar {
     let ended_by = if record.died_ns(grant) == Some(to_ns) {
         "crash"
     } else if grant.lost_ns == Some(to_ns) {

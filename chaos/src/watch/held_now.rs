@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use cluster_config::{External, Role};
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, cmd};
+use redis::{Value, cmd};
 use results::watch::WatchReport;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::snapshot::{KeyValue, find_endless, holder_of_key};
+use super::key_reads::{value_command, value_of};
+use super::snapshot::{find_endless, holder_of_key};
 use super::watcher::WatchedTraffic;
 use crate::run::RunError;
 
@@ -17,10 +17,6 @@ use crate::run::RunError;
 const STEP: usize = 500;
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// A value beyond this is no lock's.
-const VALUE_MAX: usize = 256;
-/// So many fields at most has a lock that is a hash.
-const FIELDS_MAX: i64 = 16;
 
 /// Every master, key by key; a server is left alone between two steps for as long as one took.
 ///
@@ -55,11 +51,24 @@ pub async fn look_once(
             }
             let kinds = kinds.query_async(&mut connection).await;
             let kinds: Vec<(String, i64)> = kinds.map_err(unanswered)?;
+            let (mut values, mut asked) = (redis::pipe(), Vec::new());
             for (key, (kind, left_ms)) in keys.iter().zip(kinds) {
-                let value = value_of(key, &kind, &mut connection).await;
+                if let Some(command) = value_command(&kind, key) {
+                    values.add_command(command);
+                    asked.push((key, left_ms));
+                }
+            }
+            let answers: Vec<Value> = match asked.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let values = values.ignore_errors().query_async(&mut connection).await;
+                    values.map_err(unanswered)?
+                }
+            };
+            for ((key, left_ms), answer) in asked.into_iter().zip(answers) {
                 let name = String::from_utf8_lossy(key);
-                let holder =
-                    value.and_then(|value| holder_of_key(&name, &value, left_ms, show_values));
+                let holder = value_of(answer)
+                    .and_then(|value| holder_of_key(&name, &value, left_ms, show_values));
                 report.holders.extend(holder);
             }
             cursor = next;
@@ -76,35 +85,4 @@ pub async fn look_once(
         report,
         ..WatchedTraffic::default()
     })
-}
-
-/// What a key holds that may be a lock; `None`: it is none.
-async fn value_of(
-    key: &[u8],
-    kind: &str,
-    connection: &mut MultiplexedConnection,
-) -> Option<KeyValue> {
-    async fn asked<T: FromRedisValue>(
-        command: &mut Cmd,
-        connection: &mut MultiplexedConnection,
-    ) -> Option<T> {
-        command.query_async(connection).await.ok()
-    }
-    match kind {
-        "string" => {
-            let mut range = cmd("GETRANGE");
-            let range = range.arg(key).arg(0).arg(VALUE_MAX);
-            asked(range, connection).await.map(KeyValue::Text)
-        }
-        "hash" => {
-            let length: i64 = asked(cmd("HLEN").arg(key), connection).await?;
-            match (1..=FIELDS_MAX).contains(&length) {
-                true => asked(cmd("HKEYS").arg(key), connection)
-                    .await
-                    .map(KeyValue::Fields),
-                false => None,
-            }
-        }
-        _ => None,
-    }
 }

@@ -4,8 +4,10 @@ use results::history::Call;
 use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
-use super::lock_state::{HoldChange, LockOwner, LockState, ServerHold};
-use super::recipe_table::RECIPES;
+use super::lock_state::{
+    AcquireAttempt, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent, ServerHold,
+};
+use super::recipe_table::SET_NX;
 use super::votes::MemberVote;
 use super::watch_step::{AS_CONNECTIONS_TELL, WatchStep, grant_name};
 
@@ -18,30 +20,24 @@ impl WatchStep<'_> {
         &mut self,
         lock: &mut LockState,
         owner: &LockOwner,
-        what: &str,
+        what: &'static str,
         client: u32,
     ) {
         if let Some(place) = lock.hold_of(owner) {
             let hold = lock.holds.remove(place);
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}: it is not there", self.owner(owner)),
-            );
-            match hold.is_adopted {
-                true => self.lapse(lock, hold),
-                false => self.end_unseen(lock, hold, self.time_us, "the server had lost it"),
+            let words = "{subject} by {owner}: it is not there";
+            self.note(lock, client, what, words, owner);
+            match hold.is_promised() {
+                true => self.end_unseen(lock, hold, self.time_us, "the server had lost it"),
+                false => self.lapse(lock, hold),
             }
             return;
         }
         if let Some((before, _)) = &lock.broken_promise
             && before.attempt.owner.is(owner)
         {
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}, who thinks to have it", self.owner(owner)),
-            );
+            let words = "{subject} by {owner}, who thinks to have it";
+            self.note(lock, client, what, words, owner);
             if what == RELEASE {
                 lock.broken_promise = None;
             }
@@ -61,11 +57,8 @@ impl WatchStep<'_> {
             .filter(|other| other.attempt.time_us >= end_us && !other.attempt.owner.is(owner))
             .count();
         if granted_since > 0 {
-            self.note(
-                lock,
-                client,
-                format!("{what} by {}, whose lease has ended", self.owner(owner)),
-            );
+            let words = "{subject} by {owner}, whose lease has ended";
+            self.note(lock, client, what, words, owner);
             let late_us = self.time_us.saturating_sub(end_us);
             self.found(
                 lock,
@@ -89,8 +82,14 @@ impl WatchStep<'_> {
             }
             let place = self.prove(lock, owner);
             let place = place.or_else(|| {
+                let attempt = AcquireAttempt {
+                    recipe: SET_NX,
+                    owner: *owner,
+                    time_us: self.time_us,
+                    until_us,
+                };
                 (!lock.is_known || lock.holds.is_empty() && change.is_checked)
-                    .then(|| self.adopt(lock, *owner, until_us, &RECIPES[0]))
+                    .then(|| self.adopt(lock, attempt, HoldOrigin::Inferred, 1))
             });
             return match place {
                 Some(place) => self.renewed(lock, place, until_us),
@@ -130,7 +129,7 @@ impl WatchStep<'_> {
                 let waits = lock
                     .waiters
                     .iter()
-                    .any(|one| one.owner.client == change.client);
+                    .any(|one| one.last.owner.client == change.client);
                 (
                     0,
                     (late || waits)
@@ -152,31 +151,34 @@ impl WatchStep<'_> {
         until_us: Option<u64>,
     ) {
         lock.holds[0].until_us = until_us;
-        self.note(lock, change.client, "renews the lock of another".to_owned());
+        let owner = lock.holds[0].attempt.owner;
+        self.note(
+            lock,
+            change.client,
+            "",
+            "renews the lock of {owner}",
+            &owner,
+        );
         self.found(lock, FindingKind::ExtendedByAnother, Certainty::Sure, 0);
     }
 
     pub(super) fn renewed(&mut self, lock: &mut LockState, place: usize, until_us: Option<u64>) {
         let hold = &mut lock.holds[place];
-        let change = HoldChange {
-            owner: Some(hold.attempt.owner),
-            client: hold.attempt.owner.client,
-            is_checked: true,
-            was_done: Some(true),
-            one_level: false,
-        };
+        let change = HoldChange::by(hold.attempt.owner);
         self.votes.push(MemberVote::Renewed(change, until_us));
         let sets_first_end =
             hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
         hold.until_us = until_us;
-        let (hold, owner) = (*hold, self.owner(&hold.attempt.owner));
-        let lease_ms = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us) / 1000);
-        self.note(
-            lock,
-            hold.attempt.owner.client,
-            format!("renewal by {owner} for {lease_ms} ms"),
-        );
-        if sets_first_end && until_us.is_some() && !hold.is_adopted {
+        let hold = *hold;
+        lock.note(NotedEvent {
+            time_us: self.time_us,
+            client: hold.attempt.owner.client,
+            words: "renewal by {owner} {lease}",
+            owner: hold.attempt.owner,
+            until_us,
+            subject: "",
+        });
+        if sets_first_end && until_us.is_some() && hold.is_counted() {
             let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             lock.holds[place].attempt.until_us = until_us;
             self.patterns
@@ -191,6 +193,8 @@ impl WatchStep<'_> {
         self.patterns.of(lock.pattern).renewals += 1;
         if hold.number > 0 && !lock.is_shared {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
+            let lease_us = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
+            let lease_ms = lease_us / 1000;
             let call = Call::Extend {
                 grant: grant_name(hold.number),
                 lease_ms,
@@ -219,7 +223,7 @@ impl WatchStep<'_> {
                         lock.is_known = true;
                         lock.free_from_us = self.time_us;
                     } else if !change.is_checked && !lock.holds.is_empty() {
-                        self.released_by_another(lock, change, Some(owner));
+                        self.released_by_another(lock, change);
                     }
                 }
             };
@@ -269,7 +273,12 @@ impl WatchStep<'_> {
             }
             return;
         }
+        // The connection of a holder from before the watch is not known.
+        let has_client = hold.attempt.owner.client != 0;
         let same_client = hold.attempt.owner.client == change.client && change.client != 0;
+        let asked = lock.waiters.iter().map(|one| one.last.owner.client);
+        let candidates = lock.candidates.iter().map(|one| one.owner.client);
+        let had_asked = asked.chain(candidates).any(|one| one == change.client);
         let pattern = self.patterns.of(lock.pattern);
         let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
         let late = lock
@@ -279,41 +288,31 @@ impl WatchStep<'_> {
         let late = late.filter(|_| !same_client && !change.is_checked);
         let is_foreign = !same_client
             && !change.is_checked
-            && (compares || late.is_some() && pattern.is_stable());
+            && (compares && (has_client || had_asked) || late.is_some() && pattern.is_stable());
         match late {
-            _ if is_foreign => self.released_by_another(lock, change, None),
+            _ if is_foreign => self.released_by_another(lock, change),
             // The release of a hold that has ended, or the holder's by a connection of a pool: both may come with a release yet.
             Some(late) => {
                 lock.lapsed.remove(late);
                 self.released(lock, place, change);
-                lock.remember_lapsed(hold);
+                lock.remember_lapsed(hold, self.remembered_max);
                 lock.broken_promise = Some((hold, AS_CONNECTIONS_TELL));
             }
             None => {
-                let asked = lock.waiters.iter().map(|one| one.owner.client);
-                let candidates = lock.candidates.iter().map(|one| one.owner.client);
-                let had_asked = asked.chain(candidates).any(|one| one == change.client);
-                pattern.count_release_client(same_client, had_asked);
+                if has_client {
+                    pattern.count_release_client(same_client, had_asked);
+                }
                 self.released(lock, place, change);
             }
         }
     }
 
-    pub(super) fn released_by_another(
-        &mut self,
-        lock: &mut LockState,
-        change: &HoldChange,
-        by: Option<&LockOwner>,
-    ) {
+    pub(super) fn released_by_another(&mut self, lock: &mut LockState, change: &HoldChange) {
         let hold = lock.holds.remove(0);
-        let by = by.map_or(String::new(), |owner| format!(" by {}", self.owner(owner)));
-        let words = format!(
-            "deletes it{by} while {} holds it",
-            self.owner(&hold.attempt.owner)
-        );
-        self.note(lock, change.client, words);
+        let words = "deletes it while {owner} holds it";
+        self.note(lock, change.client, "", words, &hold.attempt.owner);
         lock.free_from_us = self.time_us;
-        if !hold.is_adopted {
+        if hold.is_counted() {
             self.patterns
                 .of(lock.pattern)
                 .held(self.time_us.saturating_sub(hold.attempt.time_us), None);
@@ -326,7 +325,7 @@ impl WatchStep<'_> {
             lock.lapsed.remove(place);
         }
         // Its own release comes yet, and is none by a connection of a pool.
-        lock.remember_lapsed(hold);
+        lock.remember_lapsed(hold, self.remembered_max);
         self.break_promise(
             lock,
             hold,
@@ -343,11 +342,8 @@ impl WatchStep<'_> {
             one_level: false,
             ..*change
         }));
-        self.note(
-            lock,
-            change.client,
-            format!("release by {}", self.owner(&hold.attempt.owner)),
-        );
+        let owner = &hold.attempt.owner;
+        self.note(lock, change.client, RELEASE, "{subject} by {owner}", owner);
         lock.free_from_us = self.time_us;
         lock.is_known = true;
         let lease_us = hold
@@ -359,7 +355,7 @@ impl WatchStep<'_> {
             true => pattern.checked_releases += 1,
             false => pattern.plain_releases += 1,
         }
-        if !hold.is_adopted {
+        if hold.is_counted() {
             pattern.released += 1;
             let lease_us = lease_us.filter(|_| hold.renewals == 0);
             pattern.held(self.time_us.saturating_sub(hold.attempt.time_us), lease_us);

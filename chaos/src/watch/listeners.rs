@@ -1,6 +1,7 @@
 //! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what may have happened in between.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use redis::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::key_reads::{KeyReader, KeyState, WantedKey};
 use super::watcher::Watcher;
 
 /// Lines of one piece that goes from a connection to the watcher.
@@ -18,6 +20,8 @@ const SILENCE: Duration = Duration::from_millis(20);
 const END: Duration = Duration::from_secs(1);
 /// Lines of a set of masters wait for so long for older ones of other members.
 const SKEW_US: u64 = 250_000;
+/// Keys of one server that wait to be read.
+const KEYS: usize = 64;
 /// A connection that has ended is opened again after this, again and again.
 const REOPEN: Duration = Duration::from_millis(20);
 
@@ -73,6 +77,8 @@ impl ServerInfo {
 /// What comes of one server.
 enum Piece {
     Lines(Vec<u8>),
+    /// What a key held at this place between the lines.
+    Key(KeyState),
     /// The connection has ended.
     Closed,
     /// It was opened again.
@@ -91,6 +97,14 @@ pub(super) struct Source {
     pub(super) info: Option<ServerInfo>,
     /// The time of its last line.
     last_us: u64,
+    /// Takes keys that are to be read there.
+    wanted: mpsc::Sender<WantedKey>,
+}
+
+/// What waits for older lines of other members of a set.
+enum Unordered {
+    Line(Vec<u8>),
+    Key(KeyState),
 }
 
 impl Source {
@@ -118,7 +132,7 @@ pub(super) struct Listeners {
     is_alone: bool,
     /// The servers are a set of masters, whose lines are put in the order of their times.
     is_set: bool,
-    unordered: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    unordered: BTreeMap<(u64, u64), (usize, Unordered)>,
     ordered: u64,
 }
 
@@ -144,23 +158,23 @@ impl Listeners {
         sources.any(|source| source.address == address && source.is_followed)
     }
 
-    /// Listens to a server from now on.
+    /// Listens to a server from now on, or once it can be reached: whether it can be now.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses; a server that was listened to before is tried again and again.
+    /// It does not let this user listen.
     pub(super) async fn listen(
         &mut self,
         servers: &External,
         address: SocketAddr,
-    ) -> Result<(), String> {
-        let stream = servers.monitor(address).await;
+    ) -> io::Result<bool> {
         let known = self.sources.iter().position(|one| one.address == address);
         let place = known.unwrap_or(self.sources.len());
-        let listens = stream.is_ok();
-        let stream = match stream {
-            Err(why) if known.is_none() => return Err(why),
+        let stream = match servers.monitor(address).await {
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return Err(why),
             stream => stream.ok(),
         };
+        let listens = stream.is_some();
+        let (wanted, keys) = mpsc::channel(KEYS);
         if servers.topology().kind == TopologyKind::Masters {
             self.watcher.set_group(place, place);
         }
@@ -170,15 +184,22 @@ impl Listeners {
             is_followed: true,
             info: ServerInfo::of(servers, address).await,
             last_us: 0,
+            wanted,
         };
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
         }
         let (send, stop) = (self.send.clone(), self.stop.subscribe());
-        let listener = Listener { place, send, stop };
+        let listener = Listener {
+            place,
+            send,
+            stop,
+            keys,
+            reader: KeyReader::new(servers.clone(), address),
+        };
         tokio::spawn(listener.run(servers.clone(), address, stream));
-        Ok(())
+        Ok(listens)
     }
 
     /// Takes what has come until `end`; gives the place of a server whose connection has ended or was opened again.
@@ -191,24 +212,38 @@ impl Listeners {
         let source = &mut self.sources[place];
         match piece {
             Piece::Lines(lines) => {
-                let mut newest_us = 0;
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else {
                         continue;
                     };
                     let is_of = |master: &String| master.as_bytes() == line.client;
+                    // Those of one server keep their order.
+                    source.last_us = source.last_us.max(line.time_us);
                     if self.is_set {
-                        // Those of one server keep their order.
-                        source.last_us = source.last_us.max(line.time_us);
-                        newest_us = source.last_us;
                         self.ordered += 1;
-                        self.unordered
-                            .insert((newest_us, self.ordered), (place, text.to_vec()));
+                        let order = (source.last_us, self.ordered);
+                        let line = Unordered::Line(text.to_vec());
+                        self.unordered.insert(order, (place, line));
                     } else if !self.masters.iter().any(is_of) {
                         self.watcher.line(place, &line);
                     }
                 }
+                let newest_us = source.last_us;
                 self.take_ordered(newest_us.saturating_sub(SKEW_US));
+                for key in self.watcher.wanted_keys() {
+                    // A server that answers slowly is asked for less.
+                    let _ = self.sources[key.source].wanted.try_send(key);
+                }
+                return None;
+            }
+            Piece::Key(state) if self.is_set => {
+                self.ordered += 1;
+                let order = (source.last_us, self.ordered);
+                self.unordered.insert(order, (place, Unordered::Key(state)));
+                return None;
+            }
+            Piece::Key(state) => {
+                self.watcher.key_state(&state, source.last_us);
                 return None;
             }
             Piece::Closed => source.listens = false,
@@ -227,9 +262,14 @@ impl Listeners {
         while let Some(first) = self.unordered.first_entry()
             && first.key().0 <= until_us
         {
-            let (place, text) = first.remove();
-            if let Some(line) = MonitorLine::parse(&text) {
-                self.watcher.line(place, &line);
+            let time_us = first.key().0;
+            match first.remove() {
+                (_, Unordered::Key(state)) => self.watcher.key_state(&state, time_us),
+                (place, Unordered::Line(text)) => {
+                    if let Some(line) = MonitorLine::parse(&text) {
+                        self.watcher.line(place, &line);
+                    }
+                }
             }
         }
     }
@@ -270,6 +310,8 @@ struct Listener {
     place: usize,
     send: mpsc::Sender<(usize, Piece)>,
     stop: watch::Receiver<()>,
+    keys: mpsc::Receiver<WantedKey>,
+    reader: KeyReader,
 }
 
 impl Listener {
@@ -286,13 +328,13 @@ impl Listener {
         mut stream: Option<MonitorStream>,
     ) {
         loop {
-            if let Some(stream) = stream.take()
-                && self.pass_lines(stream).await
-            {
-                break;
-            }
-            if !self.pass(Piece::Closed).await {
-                return;
+            if let Some(stream) = stream.take() {
+                if self.pass_lines(stream).await {
+                    break;
+                }
+                if !self.pass(Piece::Closed).await {
+                    return;
+                }
             }
             let reopened = async {
                 loop {
@@ -316,12 +358,16 @@ impl Listener {
 
     /// Passes lines on until the connection ends or it is to stop: then what the server has sent by that time too. Whether it is to stop.
     async fn pass_lines(&mut self, mut stream: MonitorStream) -> bool {
-        let (mut line, mut lines) = (Vec::new(), Vec::with_capacity(PIECE));
+        let (mut line, mut lines, mut begin) = (Vec::new(), Vec::with_capacity(PIECE), 0);
         let mut stops_at: Option<Instant> = None;
         loop {
             let more = match stops_at {
                 None => tokio::select! {
                     more = stream.next(&mut line) => more.unwrap_or(false),
+                    Some(key) = self.keys.recv() => {
+                        self.reader.begin(key);
+                        true
+                    }
                     _ = self.stop.changed() => {
                         stops_at = Some(Instant::now() + END);
                         true
@@ -334,8 +380,20 @@ impl Listener {
             };
             lines.extend_from_slice(&line);
             line.clear();
-            if (!more || !stream.has_more() || lines.len() >= PIECE)
-                && !self.pass(Piece::Lines(std::mem::take(&mut lines))).await
+            let (mut state, is_whole) = (None, lines.ends_with(b"\n"));
+            if is_whole {
+                state = self.reader.read_at(&lines[begin..]).await;
+                begin = lines.len();
+            }
+            let is_piece = state.is_some() || !stream.has_more() || lines.len() >= PIECE;
+            if !more || is_whole && is_piece {
+                begin = 0;
+                if !self.pass(Piece::Lines(std::mem::take(&mut lines))).await {
+                    return true;
+                }
+            }
+            if let Some(state) = state
+                && !self.pass(Piece::Key(state)).await
             {
                 return true;
             }
@@ -361,6 +419,7 @@ mod tests {
             is_followed: true,
             info: None,
             last_us: 0,
+            wanted: mpsc::channel(1).0,
         });
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
         let lines = || Piece::Lines(line.to_vec());

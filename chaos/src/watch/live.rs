@@ -138,7 +138,7 @@ impl RunningWatch<'_> {
         self.listeners.masters = addresses.iter().map(ToString::to_string).collect();
         for address in addresses {
             if !self.listeners.follows(address)
-                && self.listeners.listen(&self.servers, address).await.is_ok()
+                && let Ok(true) = self.listeners.listen(&self.servers, address).await
             {
                 (self.note)(&format!("{address} is watched from now on"));
             }
@@ -240,7 +240,7 @@ async fn cost_before(
 /// Watches until the time is over, it is cancelled, or it costs too much. With [`WatchOptions::effects_only`] a replica of each master is watched.
 ///
 /// # Errors
-/// No replica, or a server that does not let this user listen.
+/// No replica, or a server that does not let this user listen; one that does not answer is waited for.
 pub async fn watch_live(
     servers: External,
     options: &LiveWatch,
@@ -288,6 +288,7 @@ pub async fn watch_live(
         listeners.watcher.set_clock_doubt(doubt);
     }
     if !light {
+        listeners.watcher.read_keys();
         let servers = servers.data_servers().into_iter();
         listeners.masters = servers.map(|(address, _)| address.to_string()).collect();
     }
@@ -305,10 +306,21 @@ pub async fn watch_live(
     while !running.is_over(end) {
         for address in &all {
             let listening = running.listeners.listen(&running.servers, *address).await;
-            if let (Err(why), true) = (listening, watched.contains(address)) {
-                let why = format!("MONITOR at {address}: {why}; {OFFER}");
-                return Err(RunError::Missing(why));
+            if !watched.contains(address) {
+                continue;
             }
+            let why = match listening {
+                Ok(false) if is_first => {
+                    note(&format!(
+                        "{address} does not answer: it or its successor is waited for"
+                    ));
+                    continue;
+                }
+                Ok(_) => continue,
+                Err(why) => why,
+            };
+            let why = format!("MONITOR at {address}: {why}; {OFFER}");
+            return Err(RunError::Missing(why));
         }
         if std::mem::take(&mut is_first) {
             note("watched from now on");

@@ -9,10 +9,12 @@ use super::finding_kinds::FindingKind;
 use super::recipe_table::{PERMITS, Recipe};
 use super::units::hash;
 
-/// Waiters and attempts of one lock that are remembered.
+/// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where many locks are followed, of which
+/// they are most of what is kept.
 pub(super) const REMEMBERED_MAX: usize = 64;
-/// Lapsed holds of one lock whose holders may come back: of ten thousand locks these are most of what is kept.
-const LAPSED_MAX: usize = 16;
+pub(super) const REMEMBERED_OF_MANY: usize = 16;
+/// Lines that a finding may show.
+const LINES_MAX: usize = 8;
 
 /// How traffic is watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +28,7 @@ pub struct WatchOptions {
 }
 
 /// Who has a lock or asks for it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LockOwner {
     pub(super) value: u64,
     /// The value alone tells owners apart; else their connections do.
@@ -75,6 +77,16 @@ pub(super) enum AttemptOutcome {
     Overwritten,
 }
 
+/// How a hold is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HoldOrigin {
+    Granted,
+    /// It began before the watch, as what its owner did shows.
+    Inferred,
+    /// It began before the watch, as the server said of its key.
+    Read,
+}
+
 /// A hold as the server promised it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerHold {
@@ -83,8 +95,7 @@ pub(super) struct ServerHold {
     pub(super) number: u64,
     pub(super) depth: u32,
     pub(super) renewals: u32,
-    /// It began before the watch.
-    pub(super) is_adopted: bool,
+    pub(super) origin: HoldOrigin,
     /// It ended with its lease.
     pub(super) is_lapsed: bool,
 }
@@ -92,10 +103,20 @@ pub(super) struct ServerHold {
 /// Somebody who was refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefusedWaiter {
-    pub(super) owner: LockOwner,
     pub(super) first_us: u64,
     pub(super) last: AcquireAttempt,
-    pub(super) tries: u64,
+}
+
+/// A line of an example, put into words once a finding shows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NotedEvent {
+    pub(super) time_us: u64,
+    pub(super) client: u32,
+    /// With `{owner}`, `{lease}` and `{subject}` in the places of what follows.
+    pub(super) words: &'static str,
+    pub(super) owner: LockOwner,
+    pub(super) until_us: Option<u64>,
+    pub(super) subject: &'static str,
 }
 
 /// What is known of one lock.
@@ -123,14 +144,26 @@ pub(super) struct LockState {
     pub(super) forms: Vec<(&'static str, u64)>,
     /// Two of them were seen, and that was said.
     pub(super) is_mixed: bool,
-    pub(super) lines: VecDeque<String>,
+    pub(super) events: VecDeque<NotedEvent>,
+    /// Its key is read, and what was read is here by then.
+    pub(super) read_due_us: u64,
 }
 
 impl ServerHold {
+    /// Whether it was granted during the watch.
+    pub(super) fn is_counted(&self) -> bool {
+        self.origin == HoldOrigin::Granted
+    }
+
+    /// Whether it is known until when the server has promised it.
+    pub(super) fn is_promised(&self) -> bool {
+        self.origin != HoldOrigin::Inferred
+    }
+
     /// Whether it has no end and never had one. Permits of a semaphore have none by their nature.
     pub(super) fn never_ends(&self) -> bool {
         let ends = self.until_us.or(self.attempt.until_us);
-        ends.is_none() && !self.is_adopted && self.attempt.recipe != PERMITS
+        ends.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
     }
 
     /// Whether the lease may have ended by then.
@@ -151,9 +184,29 @@ impl LockState {
         holds.find(|hold| hold.attempt.owner.is(owner))
     }
 
+    /// Keeps an event for the examples of findings.
+    pub(super) fn note(&mut self, event: NotedEvent) {
+        if self.events.len() == LINES_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Keeps an attempt with what became of it.
+    pub(super) fn note_attempt(&mut self, attempt: &AcquireAttempt, words: &'static str) {
+        self.note(NotedEvent {
+            time_us: attempt.time_us,
+            client: attempt.owner.client,
+            words,
+            owner: attempt.owner,
+            until_us: attempt.until_us,
+            subject: attempt.recipe.name,
+        });
+    }
+
     /// Keeps a hold whose holder may come back for it.
-    pub(super) fn remember_lapsed(&mut self, hold: ServerHold) {
-        if self.lapsed.len() >= LAPSED_MAX {
+    pub(super) fn remember_lapsed(&mut self, hold: ServerHold, remembered_max: usize) {
+        while self.lapsed.len() >= remembered_max / 4 {
             self.lapsed.pop_front();
         }
         self.lapsed.push_back(hold);
@@ -171,6 +224,19 @@ pub(super) struct HoldChange {
     pub(super) was_done: Option<bool>,
     /// One level of a re-entrant hold is given back, not all.
     pub(super) one_level: bool,
+}
+
+impl HoldChange {
+    /// The holder's own.
+    pub(super) fn by(owner: LockOwner) -> Self {
+        HoldChange {
+            owner: Some(owner),
+            client: owner.client,
+            is_checked: true,
+            was_done: Some(true),
+            one_level: false,
+        }
+    }
 }
 
 /// A finding that was made as it happened.

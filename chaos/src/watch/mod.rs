@@ -1,6 +1,6 @@
 //! What the locks of an application do, from the commands that its servers ran: commands in, holds, figures and findings out.
 //!
-//! Everything is inferred from effects. A lock is a key that is taken, kept and given back as a row of [`RECIPES`] says; replies, which no
+//! Everything is inferred from effects. A lock is a key that is taken, kept and given back as `recipe_table.rs` says; replies, which no
 //! source shows, follow from what happened to the key before. What cannot be known yet waits for evidence: an owner that renews or releases had
 //! the lock, an owner that asks again had not.
 //!
@@ -17,6 +17,7 @@
 //! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
 //! | `live.rs`, `listeners.rs` | watches servers while they work, and what that costs; listens to each of them |
 //! | `replica_lag.rs` | how far replicas are behind meanwhile |
+//! | `key_reads.rs` | reads what a key holds when it first appears |
 //! | `held_now.rs` | looks once at what the keys of servers hold |
 //! | `finding_kinds.rs` | the kinds of findings, why each matters and what helps |
 
@@ -24,6 +25,7 @@ mod finding_kinds;
 mod held_now;
 mod hold_change;
 mod holds_over_time;
+mod key_reads;
 mod listeners;
 mod live;
 mod lock_state;
@@ -40,12 +42,9 @@ mod votes;
 mod watch_step;
 mod watcher;
 
-pub use finding_kinds::{FINDING_KINDS, FindingKind};
 pub use held_now::look_once;
 pub use live::{LiveWatch, watch_live};
 pub use lock_state::WatchOptions;
-pub use patterns::pattern_of;
-pub use recipe_table::{RECIPES, Recipe};
 pub use replica_lag::{ReplicaLag, measure_replica_lag};
 pub use sources::{SourceError, read_bytes, read_file};
 pub use watcher::{WatchedTraffic, Watcher};

@@ -25,7 +25,7 @@ const DISTINCT_MAX: usize = 50_000;
 const PATTERNS_MAX: usize = 2_000;
 
 /// The pattern of a name: what looks like a number, an identifier or a hash is `*`.
-pub fn pattern_of(name: &str) -> String {
+pub(super) fn pattern_of(name: &str) -> String {
     let is_mark = |c: char| ":./-_{}|#@ ,".contains(c);
     let mut pattern = String::with_capacity(name.len());
     let mut rest = name;
@@ -49,7 +49,7 @@ pub fn pattern_of(name: &str) -> String {
 }
 
 /// What a command tells of the library that sent it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LibraryTrace<'a> {
     /// The value or field of the owner.
     pub(super) value: &'a [u8],
@@ -334,81 +334,44 @@ impl LockPattern {
     /// Findings that only all of it together shows: kind, how often, the worst in milliseconds.
     fn findings(&self, seconds: f64) -> Vec<(FindingKind, u64, Option<f64>, String)> {
         let mut found = Vec::new();
-        let used = self.used.ms(0.99).map(|thousandths| thousandths / 10.0);
-        let nearly = self.used.0.count_between(80_000 / 10, u64::MAX / 2);
+        let mut find =
+            |kind, count, worst_ms, words: String| found.push((kind, count, worst_ms, words));
+        // In thousandths.
+        let nearly = self.used.0.count_between(800, u64::MAX / 2);
         if nearly > 0 && nearly * 100 >= self.released {
-            let used = used.unwrap_or_default() * 100.0;
-            found.push((
-                FindingKind::LeaseNearlyUsed,
-                nearly,
-                None,
-                format!("{used:.0} % of the lease used at the 99th percentile"),
-            ));
+            let used = self.used.ms(0.99).unwrap_or_default() * 10.0;
+            let words = format!("{used:.0} % of the lease used at the 99th percentile");
+            find(FindingKind::LeaseNearlyUsed, nearly, None, words);
         }
         if self.expired >= 3 && self.released == 0 {
-            found.push((
-                FindingKind::NeverReleased,
-                self.expired,
-                None,
-                format!("{} holds ended with their lease", self.expired),
-            ));
+            let words = format!("{} holds ended with their lease", self.expired);
+            find(FindingKind::NeverReleased, self.expired, None, words);
         }
         let p50 = self.holds.ms(0.5).unwrap_or(f64::MAX);
-        let longest = self
-            .holds
-            .ms(1.0)
-            .unwrap_or_default()
-            .max(self.longest_open_us as f64 / 1e3);
+        let longest = self.holds.ms(1.0).unwrap_or_default();
+        let longest = longest.max(self.longest_open_us as f64 / 1e3);
         if self.grants >= 20 && longest > 10_000.0 && longest > 50.0 * p50 {
-            found.push((
-                FindingKind::HeldLong,
-                1,
-                Some(longest),
-                format!("half of the holds last {p50:.1} ms or less, one {longest:.0} ms"),
-            ));
+            let words = format!("half of the holds last {p50:.1} ms or less, one {longest:.0} ms");
+            find(FindingKind::HeldLong, 1, Some(longest), words);
         }
         let polls_per_s = self.refusals as f64 / seconds.max(1.0);
         if self.refusals >= 20 * self.grants.max(1) && polls_per_s > 20.0 {
             let per_grant = self.refusals / self.grants.max(1);
-            found.push((
-                FindingKind::HotPolling,
-                self.refusals,
-                None,
-                format!("{per_grant} refusals per grant, {polls_per_s:.0} per second"),
-            ));
+            let words = format!("{per_grant} refusals per grant, {polls_per_s:.0} per second");
+            find(FindingKind::HotPolling, self.refusals, None, words);
         }
-        let most = self
-            .grants_by_client
-            .values()
-            .max()
-            .copied()
-            .unwrap_or_default();
-        if self.grants >= 50
-            && self.clients.len() >= 3
-            && self.waited * 10 > self.grants
-            && most * 10 >= self.grants * 9
-        {
-            found.push((
-                FindingKind::Unfair,
-                most,
-                None,
-                format!(
-                    "one of {} connections had {most} of {} grants",
-                    self.clients.len(),
-                    self.grants
-                ),
-            ));
+        let most = self.grants_by_client.values().max().copied();
+        let (most, clients) = (most.unwrap_or_default(), self.clients.len());
+        let others_waited = clients >= 3 && self.waited * 10 > self.grants;
+        if self.grants >= 50 && others_waited && most * 10 >= self.grants * 9 {
+            let grants = self.grants;
+            let words = format!("one of {clients} connections had {most} of {grants} grants");
+            find(FindingKind::Unfair, most, None, words);
         }
-        if self.whole_scripts >= 10 && self.whole_scripts * 2 > self.scripts {
-            found.push((
-                FindingKind::ScriptSentWhole,
-                self.whole_scripts,
-                None,
-                format!(
-                    "{} of {} calls of scripts",
-                    self.whole_scripts, self.scripts
-                ),
-            ));
+        let whole = self.whole_scripts;
+        if whole >= 10 && whole * 2 > self.scripts {
+            let words = format!("{whole} of {} calls of scripts", self.scripts);
+            find(FindingKind::ScriptSentWhole, whole, None, words);
         }
         found
     }
@@ -450,17 +413,10 @@ impl Patterns {
     pub(super) fn report(&self, seconds: f64, seen: Vec<SeenFinding>) -> WatchReport {
         let mut findings: Vec<(FindingKind, WatchFinding)> = Vec::new();
         let locks = || self.all.iter().filter(|pattern| pattern.is_lock());
-        let finding = |kind: FindingKind, certainty, pattern: &LockPattern| {
-            let (_, name, why, remedy, scenario) = *kind.row();
-            WatchFinding {
-                kind: name.to_owned(),
-                certainty,
-                pattern: pattern.name.clone(),
-                why: why.to_owned(),
-                remedy: remedy.to_owned(),
-                scenario: scenario.to_owned(),
-                ..WatchFinding::default()
-            }
+        let finding = |kind: FindingKind, certainty, pattern: &LockPattern| WatchFinding {
+            certainty,
+            pattern: pattern.name.clone(),
+            ..kind.finding()
         };
         for one in seen {
             let pattern = &self.all[one.pattern];

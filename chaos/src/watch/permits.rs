@@ -1,9 +1,9 @@
 //! Recognises permits: a number from which a script takes some and to which it adds them again.
 
-use super::lock_state::{AcquireAttempt, AttemptOutcome, LockOwner};
+use super::lock_state::AttemptOutcome;
 use super::patterns::LibraryTrace;
 use super::recipe_table::PERMITS;
-use super::recipes::{change, end_us, has_tag, sounds_like_a_lock};
+use super::recipes::{attempt, change, end_us, has_tag, sounds_like_a_lock};
 use super::units::{CommandWords, Unit};
 use super::watcher::{LockPlace, Watcher};
 
@@ -37,20 +37,11 @@ pub(super) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Un
     let until_us = beside("ZADD").and_then(|added| end_us(0, added.number(2), 1_000));
     let trace = LibraryTrace {
         value: &value,
-        script: None,
-        inner: "",
         takes: taken.is_some(),
+        ..LibraryTrace::default()
     };
     watcher.count_command(place, &trace);
-    let attempt = AcquireAttempt {
-        recipe: PERMITS,
-        owner: LockOwner {
-            is_unique: true,
-            ..LockOwner::of(&value, place.client)
-        },
-        time_us: place.time_us,
-        until_us,
-    };
+    let attempt = attempt(place, PERMITS, &value, until_us, true);
     watcher.share(place);
     let owner = asked.map(|_| value.as_slice());
     let change = change(place, owner, true, Some(true));

@@ -3,19 +3,11 @@
 use super::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockOwner};
 use super::patterns::LibraryTrace;
 use super::permits::on_permits;
-use super::recipe_table::{RECIPES, Recipe};
+use super::recipe_table::{
+    HASH, INCR, PLAIN_SET, Recipe, SCRIPT_SET, SET_NX, SETNX_EXPIRE, SORTED_SET, TOKEN, WATCH_MULTI,
+};
 use super::units::{CommandWords, Unit, UnitKind, hash};
 use super::watcher::{LockPlace, Watcher};
-
-const SET_NX: &Recipe = &RECIPES[0];
-const SETNX_EXPIRE: &Recipe = &RECIPES[1];
-const HASH: &Recipe = &RECIPES[2];
-const SCRIPT_SET: &Recipe = &RECIPES[3];
-const WATCH_MULTI: &Recipe = &RECIPES[4];
-const INCR: &Recipe = &RECIPES[5];
-const SORTED_SET: &Recipe = &RECIPES[6];
-const TOKEN: &Recipe = &RECIPES[7];
-const PLAIN_SET: &Recipe = &RECIPES[9];
 
 /// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known for what it tried.
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,14 +83,8 @@ fn expire_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
         () => return None,
     };
     // What ends in the past is gone at once.
-    Some(
-        end_us(
-            from_us,
-            command.number(2).map(|number| number.max(0)),
-            unit_us,
-        )
-        .unwrap_or(time_us),
-    )
+    let number = command.number(2).map(|number| number.max(0));
+    Some(end_us(from_us, number, unit_us).unwrap_or(time_us))
 }
 
 /// Names of which a counter is taken for a lock.
@@ -108,6 +94,26 @@ pub(super) fn sounds_like_a_lock(key: &[u8]) -> bool {
     words
         .iter()
         .any(|word| memchr::memmem::find(&lower, word).is_some())
+}
+
+/// An attempt at a place. `is_named`: a script names its owner, however short the value.
+pub(super) fn attempt(
+    place: &LockPlace<'_>,
+    recipe: &'static Recipe,
+    value: &[u8],
+    until_us: Option<u64>,
+    is_named: bool,
+) -> AcquireAttempt {
+    let owner = LockOwner::of(value, place.client);
+    AcquireAttempt {
+        recipe,
+        owner: LockOwner {
+            is_unique: owner.is_unique || is_named,
+            ..owner
+        },
+        time_us: place.time_us,
+        until_us,
+    }
 }
 
 pub(super) fn change(
@@ -138,18 +144,12 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
         return;
     };
     let place = LockPlace { key, ..*place };
-    let attempt = |recipe, value: &[u8], until_us| AcquireAttempt {
-        recipe,
-        owner: LockOwner::of(value, place.client),
-        time_us: place.time_us,
-        until_us,
-    };
+    let attempt = |recipe, value: &[u8], until_us| attempt(&place, recipe, value, until_us, false);
     let value = command.arg(2).unwrap_or_default();
     let trace = LibraryTrace {
         value,
-        script: None,
-        inner: "",
         takes: command.is("SET") || command.is("SETNX"),
+        ..LibraryTrace::default()
     };
     if command.is("SET") {
         let options = SetOptions::of(command, place.time_us);
@@ -157,33 +157,20 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
             let done = watcher.holder_is(&place, compared);
             if done.is_some() {
                 watcher.count_command(&place, &trace);
-                watcher.renew(
-                    &place,
-                    change(&place, Some(compared), true, done),
-                    options.until_us,
-                );
+                let change = change(&place, Some(compared), true, done);
+                watcher.renew(&place, change, options.until_us);
             }
         } else if options.nx {
-            let recipe = if options.until_us.is_some() {
-                SET_NX
-            } else {
-                SETNX_EXPIRE
-            };
+            let recipe = options.until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
             watcher.count_command(&place, &trace);
-            watcher.attempt(
-                &place,
-                attempt(recipe, value, options.until_us),
-                AttemptOutcome::ByKey,
-            );
+            let attempt = attempt(recipe, value, options.until_us);
+            watcher.attempt(&place, attempt, AttemptOutcome::ByKey);
         } else if watcher.is_followed(&place)
             || watcher.sees_effects_only() && options.until_us.is_some() && is_token(value)
         {
             watcher.count_command(&place, &trace);
-            watcher.attempt(
-                &place,
-                attempt(PLAIN_SET, value, options.until_us),
-                AttemptOutcome::Overwritten,
-            );
+            let attempt = attempt(PLAIN_SET, value, options.until_us);
+            watcher.attempt(&place, attempt, AttemptOutcome::Overwritten);
         }
     } else if command.is("SETNX") {
         watcher.count_command(&place, &trace);
@@ -304,11 +291,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     if on_permits(watcher, place, unit).is_some() {
         return true;
     }
-    let of_key = || {
-        unit.commands
-            .iter()
-            .filter(|command| command.arg(1) == Some(place.key) && !command.is("PUBLISH"))
-    };
+    let is_of_key =
+        |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
+    let of_key = || unit.commands.iter().filter(is_of_key);
     let effects_only = watcher.sees_effects_only();
     let watches = unit.kind == (UnitKind::Transaction { watches: true });
     let is_checked = watches
@@ -336,22 +321,13 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         .as_ref()
         .filter(|call| call.is("EVAL"))
         .and_then(|call| call.arg(1));
-    let attempt = |recipe, value: &[u8], until_us| AcquireAttempt {
-        recipe,
-        owner: LockOwner {
-            is_unique: true,
-            ..LockOwner::of(value, place.client)
-        },
-        time_us: place.time_us,
-        until_us,
-    };
+    let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
+    let writes = ["set", "hset", "hincrby", "setnx", "zadd"];
     let trace = |value| LibraryTrace {
         value,
         script: text,
         inner: &inner,
-        takes: ["set", "hset", "hincrby", "setnx", "zadd"]
-            .iter()
-            .any(|name| inner.split(' ').any(|word| word == *name)),
+        takes: inner.split(' ').any(|word| writes.contains(&word)),
     };
     let mut role = ScriptRole::default();
     let owner: Option<Vec<u8>>;
@@ -385,11 +361,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         // A queue's release hands the lock to the next in line.
         let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
         if let (Some(next), Some(until_us)) = (next, until_us) {
-            watcher.attempt(
-                place,
-                attempt(HASH, &field(next), Some(until_us)),
-                AttemptOutcome::Granted,
-            );
+            let attempt = attempt(HASH, &field(next), Some(until_us));
+            watcher.attempt(place, attempt, AttemptOutcome::Granted);
         }
     } else if let Some(set) = find(&["SET", "SETNX"]) {
         let value = field(set);
@@ -407,14 +380,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         watcher.count_command(place, &trace(&value));
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
         if is_new && !effects_only {
-            watcher.attempt(
-                place,
-                AcquireAttempt {
-                    recipe: SET_NX,
-                    ..attempt(recipe, &value, until_us)
-                },
-                AttemptOutcome::ByKey,
-            );
+            let attempt = attempt(SET_NX, &value, until_us);
+            watcher.attempt(place, attempt, AttemptOutcome::ByKey);
         } else {
             let written = attempt(recipe, &value, until_us);
             renew_or_grant(watcher, place, &value, written, is_checked);
@@ -424,13 +391,11 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     } else if let Some((written, value)) = of_key().find_map(owner_written) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
         // A reader whose lease ends first leaves the key's end as it is; a key beside the lock has the reader's own.
-        let beside = || {
-            unit.commands
-                .iter()
-                .filter(|command| command.arg(1).is_some_and(|key| has_tag(key, place.key)))
-        };
+        let is_beside =
+            |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
+        let mut beside = unit.commands.iter().filter(is_beside);
         let until_us = until_us
-            .or_else(|| beside().find_map(|command| written_until_us(command, place.time_us)));
+            .or_else(|| beside.find_map(|command| written_until_us(command, place.time_us)));
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }
@@ -447,11 +412,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             watcher.release(place, change);
             role.releases = true;
         } else {
-            watcher.attempt(
-                place,
-                attempt(HASH, &value, until_us),
-                AttemptOutcome::Granted,
-            );
+            let attempt = attempt(HASH, &value, until_us);
+            watcher.attempt(place, attempt, AttemptOutcome::Granted);
             role.takes = Some(HASH);
         }
         owner = Some(value);
@@ -469,25 +431,15 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             return false;
         }
         watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
-        watcher.renew(
-            place,
-            change(
-                place,
-                owner.as_deref(),
-                is_checked || effects_only,
-                Some(true),
-            ),
-            Some(until_us),
-        );
+        let is_checked = is_checked || effects_only;
+        let change = change(place, owner.as_deref(), is_checked, Some(true));
+        watcher.renew(place, change, Some(until_us));
         role.renews = true;
     } else {
         return false;
     }
-    watcher.count_script(
-        place,
-        text.is_some_and(|text| text.len() > 40),
-        unit.kind == UnitKind::Script,
-    );
+    let is_whole = text.is_some_and(|text| text.len() > 40);
+    watcher.count_script(place, is_whole, unit.kind == UnitKind::Script);
     if let (Some(script), Some(owner)) = (script, &owner) {
         let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
         role.key_arg = position(place.key).unwrap_or(usize::MAX);
@@ -533,26 +485,13 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWo
         return;
     };
     let place = LockPlace { key, ..*place };
-    watcher.count_command(
-        &place,
-        &LibraryTrace {
-            value: owner,
-            script: None,
-            inner: "",
-            takes: false,
-        },
-    );
+    let trace = LibraryTrace {
+        value: owner,
+        ..LibraryTrace::default()
+    };
+    watcher.count_command(&place, &trace);
     if let Some(recipe) = role.takes {
-        let owner = LockOwner {
-            is_unique: true,
-            ..LockOwner::of(owner, place.client)
-        };
-        let attempt = AcquireAttempt {
-            recipe,
-            owner,
-            time_us: place.time_us,
-            until_us: None,
-        };
+        let attempt = attempt(&place, recipe, owner, None, true);
         watcher.attempt(&place, attempt, AttemptOutcome::Refused);
     } else if role.releases {
         watcher.release(&place, change(&place, Some(owner), true, Some(false)));

@@ -3,18 +3,10 @@
 use results::watch::{Certainty, WatchFinding, WatchReport, WatchedHolder};
 
 use super::finding_kinds::FindingKind;
+use super::key_reads::KeyValue;
 use super::patterns::{LibraryTrace, library, pattern_of};
 use super::recipes::{is_token, sounds_like_a_lock};
 use super::units::hash;
-
-/// What a key holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum KeyValue {
-    /// A string, or its beginning.
-    Text(Vec<u8>),
-    /// The fields of a hash.
-    Fields(Vec<Vec<u8>>),
-}
 
 /// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
 pub(super) fn holder_of_key(
@@ -26,15 +18,17 @@ pub(super) fn holder_of_key(
     let (owner, recipe) = match value {
         KeyValue::Text(value) => (value, "SET NX"),
         KeyValue::Fields(fields) => (
-            fields.iter().find(|field| field.as_slice() != b"mode")?,
+            fields
+                .iter()
+                .step_by(2)
+                .find(|field| field.as_slice() != b"mode")?,
             "hash with owner",
         ),
     };
     let trace = LibraryTrace {
         value: owner,
-        script: None,
-        inner: "",
         takes: true,
+        ..LibraryTrace::default()
     };
     let library = library(name, &trace);
     let is_named = sounds_like_a_lock(name.as_bytes());
@@ -73,13 +67,11 @@ pub(super) fn find_endless(report: &mut WatchReport) {
     let Some(first) = endless.first() else {
         return;
     };
-    let (_, kind, why, remedy, scenario) = *FindingKind::NoExpiry.row();
     let certainty = match first.library.as_str() {
         "" => Certainty::Likely,
         _ => Certainty::Sure,
     };
     report.findings.push(WatchFinding {
-        kind: kind.to_owned(),
         certainty,
         pattern: pattern_of(&first.lock),
         lock: first.lock.clone(),
@@ -89,9 +81,6 @@ pub(super) fn find_endless(report: &mut WatchReport) {
             .take(3)
             .map(|one| format!("{} is held by {} without an end", one.lock, one.owner))
             .collect(),
-        why: why.to_owned(),
-        remedy: remedy.to_owned(),
-        scenario: scenario.to_owned(),
-        ..WatchFinding::default()
+        ..FindingKind::NoExpiry.finding()
     });
 }

@@ -5,13 +5,11 @@ use results::timeline::{HoldBar, Span, TimelineData};
 use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
-use super::lock_state::{LockOwner, LockState, SeenFinding, ServerHold};
+use super::lock_state::{LockOwner, LockState, NotedEvent, SeenFinding, ServerHold};
 use super::watch_step::{AS_CONNECTIONS_TELL, WatchStep, grant_name};
 
 /// Lines of a history that are kept.
 const HISTORY_MAX: usize = 40_000;
-/// Lines that a finding may show.
-const LINES_MAX: usize = 8;
 
 impl WatchStep<'_> {
     pub(super) fn owner(&self, owner: &LockOwner) -> String {
@@ -24,23 +22,41 @@ impl WatchStep<'_> {
         }
     }
 
-    pub(super) fn note(&self, lock: &mut LockState, client: u32, what: String) {
-        self.note_of(lock, self.time_us, client, &what);
+    pub(super) fn note(
+        &self,
+        lock: &mut LockState,
+        client: u32,
+        subject: &'static str,
+        words: &'static str,
+        owner: &LockOwner,
+    ) {
+        lock.note(NotedEvent {
+            time_us: self.time_us,
+            client,
+            words,
+            owner: *owner,
+            until_us: None,
+            subject,
+        });
     }
 
-    pub(super) fn note_of(&self, lock: &mut LockState, time_us: u64, client: u32, what: &str) {
-        if lock.lines.len() == LINES_MAX {
-            lock.lines.pop_front();
-        }
-        let (day_s, micros) = (time_us / 1_000_000 % 86_400, time_us % 1_000_000);
+    fn line(&self, event: &NotedEvent) -> String {
+        let (day_s, micros) = (
+            event.time_us / 1_000_000 % 86_400,
+            event.time_us % 1_000_000,
+        );
         let (hours, minutes, seconds) = (day_s / 3600, day_s / 60 % 60, day_s % 60);
-        let client = match client {
+        let client = match event.client {
             0 => "server",
             client => self.clients.name(client),
         };
-        lock.lines.push_back(format!(
-            "{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {what}"
-        ));
+        let lease = event.until_us.map_or("without an end".to_owned(), |until| {
+            format!("for {} ms", until.saturating_sub(event.time_us) / 1000)
+        });
+        let words = event.words.replace("{subject}", event.subject);
+        let words = words.replace("{lease}", &lease);
+        let words = words.replace("{owner}", &self.owner(&event.owner));
+        format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {words}")
     }
 
     pub(super) fn found(
@@ -49,6 +65,18 @@ impl WatchStep<'_> {
         kind: FindingKind,
         certainty: Certainty,
         worst_us: u64,
+    ) {
+        self.found_now(lock, kind, certainty, worst_us, "");
+    }
+
+    /// A finding with a last line of its own, by the server, or without: "".
+    pub(super) fn found_now(
+        &mut self,
+        lock: &LockState,
+        kind: FindingKind,
+        certainty: Certainty,
+        worst_us: u64,
+        last: &str,
     ) {
         let is_pending = kind == FindingKind::Overlap
             && lock
@@ -65,17 +93,28 @@ impl WatchStep<'_> {
                 finding.count += 1;
                 finding.worst_us = finding.worst_us.max(worst_us);
             }
-            None => self.findings.push(SeenFinding {
-                kind,
-                pattern: lock.pattern,
-                certainty,
-                lock: lock.name.to_string(),
-                count: 1,
-                worst_us,
-                lines: lock.lines.iter().cloned().collect(),
-                picture: self.picture(lock, kind),
-                is_pending,
-            }),
+            None => {
+                let lines = lock.events.iter().map(|event| self.line(event));
+                let mut lines: Vec<String> = lines.collect();
+                if !last.is_empty() {
+                    let now = NotedEvent {
+                        time_us: self.time_us,
+                        ..NotedEvent::default()
+                    };
+                    lines.push(self.line(&now) + last);
+                }
+                self.findings.push(SeenFinding {
+                    kind,
+                    pattern: lock.pattern,
+                    certainty,
+                    lock: lock.name.to_string(),
+                    count: 1,
+                    worst_us,
+                    lines,
+                    picture: self.picture(lock, kind),
+                    is_pending,
+                });
+            }
         }
     }
 
@@ -85,7 +124,7 @@ impl WatchStep<'_> {
             .broken_promise
             .filter(|_| kind == FindingKind::Overlap)?;
         let after = lock.holds.last()?;
-        let ns = |us: u64| us.saturating_sub(self.first_us) * 1_000;
+        let ns = |us| self.history_ns(us);
         let bar = |hold: &ServerHold, until_us: Option<u64>| HoldBar {
             client: self.clients.name(hold.attempt.owner.client).to_owned(),
             owner: self.owner(&hold.attempt.owner),
@@ -116,12 +155,17 @@ impl WatchStep<'_> {
         })
     }
 
+    /// A time as histories and pictures have it.
+    pub(super) fn history_ns(&self, time_us: u64) -> u64 {
+        time_us.saturating_sub(self.first_us) * 1_000
+    }
+
     pub(super) fn record(&mut self, time_us: u64, entry: Entry) {
         if self.history.len() >= HISTORY_MAX {
             *self.history_cut = true;
             return;
         }
-        let t_ns = time_us.saturating_sub(self.first_us) * 1_000;
+        let t_ns = self.history_ns(time_us);
         self.history.push(Line { t_ns, entry });
     }
 

@@ -141,49 +141,15 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 
 /// Commands that may do something to a lock; all others are passed over without a copy.
 fn matters(name: &[u8]) -> bool {
-    const NAMES: [&str; 37] = [
-        "SET",
-        "SETNX",
-        "SETEX",
-        "PSETEX",
-        "GETSET",
-        "GET",
-        "GETDEL",
-        "DEL",
-        "UNLINK",
-        "DELEX",
-        "DELIFEQ",
-        "EXPIRE",
-        "PEXPIRE",
-        "EXPIREAT",
-        "PEXPIREAT",
-        "PERSIST",
-        "INCR",
-        "DECR",
-        "HSET",
-        "HSETNX",
-        "HINCRBY",
-        "HDEL",
-        "ZADD",
-        "ZREM",
-        "ZREMRANGEBYSCORE",
-        "BLPOP",
-        "LPUSH",
-        "RPUSH",
-        "MULTI",
-        "EXEC",
-        "DISCARD",
-        "WATCH",
-        "UNWATCH",
-        "FLUSHALL",
-        "FLUSHDB",
+    const NAMES: [&str; 30] = [
+        "SET", "SETNX", "GET", "GETDEL", "DEL", "UNLINK", "DELEX", "DELIFEQ", "EXPIRE", "PEXPIRE",
+        "EXPIREAT", "INCR", "DECR", "HSET", "HSETNX", "HINCRBY", "HDEL", "ZADD", "ZREM", "BLPOP",
+        "LPUSH", "RPUSH", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "FLUSHALL", "FLUSHDB",
         "RENAME",
-        "ZRANGEBYSCORE",
     ];
-    name.len() <= 16
-        && NAMES
-            .iter()
-            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    const LONG_NAMES: [&str; 2] = ["PEXPIREAT", "ZREMRANGEBYSCORE"];
+    let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+    name.len() <= 16 && NAMES.iter().chain(&LONG_NAMES).any(is)
 }
 
 impl Assembler {

@@ -13,6 +13,8 @@ const OWNERS_MAX: usize = 50_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MemberVote {
     Granted(AcquireAttempt),
+    /// It had granted before the watch.
+    Adopted(AcquireAttempt),
     Refused(AcquireAttempt),
     Renewed(HoldChange, Option<u64>),
     Released(HoldChange),
@@ -95,7 +97,9 @@ impl Votes {
     /// Adds the vote of a member; whether a majority has voted so just now.
     pub(super) fn add(&mut self, group: usize, key: &[u8], vote: &MemberVote) -> bool {
         let owner = match vote {
-            MemberVote::Granted(attempt) | MemberVote::Refused(attempt) => Some(attempt.owner),
+            MemberVote::Granted(attempt)
+            | MemberVote::Adopted(attempt)
+            | MemberVote::Refused(attempt) => Some(attempt.owner),
             MemberVote::Renewed(change, _) | MemberVote::Released(change) => change.owner,
             MemberVote::Lapsed(owner) => Some(*owner),
         };
@@ -109,7 +113,7 @@ impl Votes {
         let votes = votes.or_default();
         let (member, quorum) = (1 << (group % 64), self.quorum);
         match vote {
-            MemberVote::Granted(_) => votes.grant(member, quorum),
+            MemberVote::Granted(_) | MemberVote::Adopted(_) => votes.grant(member, quorum),
             MemberVote::Released(_) => votes.release(member),
             MemberVote::Refused(_) => is_majority(&mut votes.refused, member, quorum),
             MemberVote::Renewed(..) => is_majority(&mut votes.renewed, member, quorum),

@@ -6,7 +6,7 @@ use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, LockOwner, LockState, REMEMBERED_MAX, RefusedWaiter,
+    AcquireAttempt, AttemptOutcome, HoldOrigin, LockOwner, LockState, NotedEvent, RefusedWaiter,
     SeenFinding, ServerHold, WatchOptions, count,
 };
 use super::patterns::Patterns;
@@ -17,6 +17,9 @@ use super::votes::MemberVote;
 /// A server ends a lease at a whole millisecond, and stamps a line after its command. An attempt this close
 /// to the end of a lease may have come before or after that end.
 const END_DOUBT_US: u64 = 2_000;
+
+/// A key that is read has been read by then.
+const READ_PATIENCE_US: u64 = 1_000_000;
 
 /// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
 pub(super) const AS_CONNECTIONS_TELL: &str = "another deleted its key, as connections tell";
@@ -35,6 +38,9 @@ pub(super) struct WatchStep<'a> {
     pub(super) clients: &'a ClientNames,
     pub(super) values: &'a HashMap<u64, String>,
     pub(super) time_us: u64,
+    pub(super) remembered_max: usize,
+    /// The key of a lock that appears now is read.
+    pub(super) may_read: bool,
     /// What a member of a set of independent masters did in this step.
     pub(super) votes: Vec<MemberVote>,
 }
@@ -85,18 +91,18 @@ impl WatchStep<'_> {
         self.votes.push(MemberVote::Lapsed(hold.attempt.owner));
         let until_us = hold.until_us.unwrap_or(self.time_us);
         lock.free_from_us = lock.free_from_us.max(until_us + self.doubt_us());
-        self.note_of(
-            lock,
-            until_us,
-            0,
-            &format!("the lease of {} ends", self.owner(&hold.attempt.owner)),
-        );
-        if !hold.is_adopted {
+        lock.note(NotedEvent {
+            time_us: until_us,
+            words: "the lease of {owner} ends",
+            owner: hold.attempt.owner,
+            ..NotedEvent::default()
+        });
+        if hold.is_counted() {
             let pattern = self.patterns.of(lock.pattern);
             pattern.expired += 1;
             pattern.held(until_us.saturating_sub(hold.attempt.time_us), None);
         }
-        lock.remember_lapsed(hold);
+        lock.remember_lapsed(hold, self.remembered_max);
     }
 
     pub(super) fn attempt(
@@ -105,6 +111,9 @@ impl WatchStep<'_> {
         attempt: AcquireAttempt,
         outcome: AttemptOutcome,
     ) {
+        if lock.forms.is_empty() && self.may_read {
+            lock.read_due_us = self.time_us + READ_PATIENCE_US;
+        }
         let pattern = self.patterns.of(lock.pattern);
         pattern.attempts += 1;
         pattern.add_recipe(attempt.recipe, attempt.owner.client);
@@ -138,7 +147,7 @@ impl WatchStep<'_> {
             }
             return;
         }
-        if !lock.is_known {
+        if !lock.is_known && lock.read_due_us < self.time_us {
             let lease_us = attempt.until_us.map_or(u64::MAX, |until_us| {
                 until_us.saturating_sub(attempt.time_us)
             });
@@ -166,19 +175,16 @@ impl WatchStep<'_> {
         let ways = if forms.len() > 1 { forms } else { libraries };
         if ways.len() > 1 {
             lock.is_mixed = true;
-            self.note(lock, 0, format!("taken by {}", ways.join(" and ")));
-            self.found(lock, FindingKind::TwoRecipes, Certainty::Sure, 0);
+            let line = format!("taken by {}", ways.join(" and "));
+            self.found_now(lock, FindingKind::TwoRecipes, Certainty::Sure, 0, &line);
         }
     }
 
     pub(super) fn add_candidate(&mut self, lock: &mut LockState, attempt: AcquireAttempt) {
-        if lock.candidates.len() == REMEMBERED_MAX {
+        if lock.candidates.len() >= self.remembered_max {
             lock.candidates.remove(0);
         }
-        let lease_ms = attempt
-            .until_us
-            .map(|until_us| (until_us.saturating_sub(attempt.time_us)) / 1000);
-        self.note_attempt(lock, &attempt, lease_ms, "may have got it");
+        lock.note_attempt(&attempt, "{subject} by {owner} {lease}: may have got it");
         lock.candidates.push(attempt);
     }
 
@@ -207,49 +213,24 @@ impl WatchStep<'_> {
         }
     }
 
-    pub(super) fn note_attempt(
-        &self,
-        lock: &mut LockState,
-        attempt: &AcquireAttempt,
-        lease_ms: Option<u64>,
-        outcome: &str,
-    ) {
-        let lease = lease_ms.map_or("without an end".to_owned(), |ms| format!("for {ms} ms"));
-        let owner = self.owner(&attempt.owner);
-        let name = attempt.recipe.name;
-        self.note_of(
-            lock,
-            attempt.time_us,
-            attempt.owner.client,
-            &format!("{name} by {owner} {lease}: {outcome}"),
-        );
-    }
-
     pub(super) fn refused(&mut self, lock: &mut LockState, attempt: AcquireAttempt) {
         lock.is_known |= attempt.recipe.is_by_script;
         let pattern = self.patterns.of(lock.pattern);
         pattern.refusals += 1;
         self.votes.push(MemberVote::Refused(attempt));
-        let waiter = lock
-            .waiters
-            .iter_mut()
-            .find(|one| one.owner.is(&attempt.owner));
-        match waiter {
-            Some(waiter) => {
-                waiter.tries += 1;
-                waiter.last = attempt;
-            }
+        let mut waiters = lock.waiters.iter_mut();
+        match waiters.find(|one| one.last.owner.is(&attempt.owner)) {
+            Some(waiter) => waiter.last = attempt,
             None => {
-                if lock.waiters.len() == REMEMBERED_MAX {
+                if lock.waiters.len() >= self.remembered_max {
                     lock.waiters.remove(0);
                 }
                 lock.waiters.push(RefusedWaiter {
-                    owner: attempt.owner,
                     first_us: attempt.time_us,
                     last: attempt,
-                    tries: 1,
                 });
-                self.note_attempt(lock, &attempt, None, "refused");
+                // What a script that wrote nothing asked for, nobody says.
+                lock.note_attempt(&attempt, "{subject} by {owner}: refused");
             }
         }
     }
@@ -338,18 +319,18 @@ impl WatchStep<'_> {
         let lease_us = attempt
             .until_us
             .map(|until_us| until_us.saturating_sub(attempt.time_us));
-        self.note_attempt(lock, &attempt, lease_us.map(|us| us / 1000), "granted");
+        lock.note_attempt(&attempt, "{subject} by {owner} {lease}: granted");
         let mut called_us = attempt.time_us;
         if let Some(place) = lock
             .waiters
             .iter()
-            .position(|one| one.owner.is(&attempt.owner))
+            .position(|one| one.last.owner.is(&attempt.owner))
         {
             let waiter = lock.waiters.swap_remove(place);
             called_us = waiter.first_us.min(attempt.time_us);
             // A release may hand the lock to a waiter: another owner then sends it.
             if attempt.recipe.is_by_script {
-                attempt.owner.client = waiter.owner.client;
+                attempt.owner.client = waiter.last.owner.client;
             }
         }
         let pattern = self.patterns.of(lock.pattern);
@@ -364,7 +345,7 @@ impl WatchStep<'_> {
             number,
             depth: 1,
             renewals: 0,
-            is_adopted: false,
+            origin: HoldOrigin::Granted,
             is_lapsed: false,
         };
         let asked = Call::Acquire(Acquire {
@@ -386,7 +367,7 @@ impl WatchStep<'_> {
             let granted = End::Ok {
                 grant: Some(grant_name(number)),
                 token: None,
-                sent_ns: None,
+                sent_ns: Some(self.history_ns(attempt.time_us)),
                 returned_ns: None,
                 lease_ms: None,
                 at: None,
@@ -421,14 +402,12 @@ impl WatchStep<'_> {
                         self.owner(&before.attempt.owner)
                     ),
                 };
-                self.note(lock, 0, format!("two holders: granted {end}; {how}"));
                 let length_us = before
                     .until_us
                     .map_or(0, |end_us| end_us.saturating_sub(attempt.time_us));
-                self.found(lock, FindingKind::Overlap, Certainty::Violated, length_us);
-                if how == AS_CONNECTIONS_TELL {
-                    lock.lines.pop_back();
-                }
+                let line = format!("two holders: granted {end}; {how}");
+                let kind = FindingKind::Overlap;
+                self.found_now(lock, kind, Certainty::Violated, length_us, &line);
             }
         }
     }
@@ -441,7 +420,7 @@ impl WatchStep<'_> {
     ) -> Option<(ServerHold, &'static str)> {
         let ends_later = |hold: &&ServerHold| {
             let is_before =
-                hold.is_lapsed && !hold.is_adopted && !hold.attempt.owner.is(&granted.owner);
+                hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
             is_before
                 && hold.attempt.time_us < granted.time_us
                 && !hold.may_be_over(granted.time_us + self.doubt_us())
@@ -481,7 +460,7 @@ impl WatchStep<'_> {
             self.decide(lock, place);
             return held(lock);
         }
-        if let Some(waiter) = lock.waiters.iter().find(|one| one.owner.is(owner)) {
+        if let Some(waiter) = lock.waiters.iter().find(|one| one.last.owner.is(owner)) {
             let attempt = waiter.last;
             let pattern = self.patterns.of(lock.pattern);
             pattern.refusals = pattern.refusals.saturating_sub(1);
@@ -497,30 +476,86 @@ impl WatchStep<'_> {
     pub(super) fn adopt(
         &mut self,
         lock: &mut LockState,
-        owner: LockOwner,
-        until_us: Option<u64>,
-        recipe: &'static Recipe,
+        attempt: AcquireAttempt,
+        origin: HoldOrigin,
+        depth: u32,
     ) -> usize {
         lock.is_known = true;
-        let attempt = AcquireAttempt {
-            recipe,
-            owner,
-            time_us: self.time_us,
-            until_us,
-        };
         for one in std::mem::take(&mut lock.candidates) {
             self.refused(lock, one);
         }
+        if origin == HoldOrigin::Read {
+            lock.note_attempt(
+                &attempt,
+                "{owner} has had it since before the watch, {lease}",
+            );
+            self.votes.push(MemberVote::Adopted(attempt));
+        }
         lock.holds.push(ServerHold {
             attempt,
-            until_us,
+            until_us: attempt.until_us,
             number: 0,
-            depth: 1,
+            depth,
             renewals: 0,
-            is_adopted: true,
+            origin,
             is_lapsed: false,
         });
         lock.holds.len() - 1
+    }
+
+    /// What the server says of the key at this place of the traffic: who has the lock, and how often, or that nobody has it.
+    pub(super) fn see_key(
+        &mut self,
+        lock: &mut LockState,
+        recipe: &'static Recipe,
+        left_ms: i64,
+        holder: Option<(&[u8], u32)>,
+    ) {
+        lock.read_due_us = 0;
+        if !lock.holds.is_empty() || lock.is_shared {
+            // The traffic has shown more.
+            return;
+        }
+        let doubt_us = self.doubt_us();
+        let Some((value, depth)) = holder else {
+            let by_us = self.time_us + doubt_us;
+            for one in std::mem::take(&mut lock.candidates) {
+                match one.until_us.is_some_and(|end_us| end_us <= by_us) {
+                    true => self.patterns.of(lock.pattern).undecided += 1,
+                    false => self.refused(lock, one),
+                }
+            }
+            lock.is_known = true;
+            lock.free_from_us = self.time_us;
+            return;
+        };
+        let left_us = u64::try_from(left_ms).ok().map(|ms| ms * 1_000);
+        let attempt = AcquireAttempt {
+            recipe,
+            owner: LockOwner::of(value, 0),
+            time_us: self.time_us,
+            until_us: left_us.map(|left_us| self.time_us.saturating_add(left_us)),
+        };
+        // Values that are no names of owners are told apart by their ends.
+        let ends_alike = |one: &AcquireAttempt| match (one.until_us, attempt.until_us) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= doubt_us,
+            (one, other) => one == other,
+        };
+        let is_same = |one: &AcquireAttempt| {
+            let is_unique = one.owner.is_unique || attempt.owner.is_unique;
+            one.owner.value == attempt.owner.value && (is_unique || ends_alike(one))
+        };
+        let same = lock.candidates.iter().filter(|one| is_same(one)).count();
+        match lock.candidates.iter().rposition(is_same) {
+            Some(place) if same == 1 => {
+                lock.is_known = true;
+                self.decide(lock, place);
+            }
+            Some(_) => {}
+            None => {
+                self.adopt(lock, attempt, HoldOrigin::Read, depth);
+            }
+        }
     }
 
     /// Ends the holds of a lock that goes unseen for a while, as releases in the history: nobody is accused.
@@ -536,13 +571,12 @@ impl WatchStep<'_> {
     /// Counts what is still held or undecided at the end of the watch.
     pub(super) fn end(&mut self, lock: &mut LockState) {
         for hold in std::mem::take(&mut lock.holds) {
-            if hold.is_adopted {
-                continue;
-            }
             let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
-            let pattern = self.patterns.of(lock.pattern);
-            pattern.still_held += 1;
-            pattern.longest_open_us = pattern.longest_open_us.max(held_us);
+            if hold.is_counted() {
+                let pattern = self.patterns.of(lock.pattern);
+                pattern.still_held += 1;
+                pattern.longest_open_us = pattern.longest_open_us.max(held_us);
+            }
             if hold.never_ends() && held_us > 1_000_000 {
                 self.found(lock, FindingKind::NoExpiry, Certainty::Sure, held_us);
             }

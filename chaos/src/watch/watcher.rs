@@ -7,12 +7,13 @@ use results::watch::WatchReport;
 
 use super::finding_kinds::FindingKind;
 use super::holds_over_time::over_time;
+use super::key_reads::{KeyState, WantedKey, value_command};
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, LockState, REMEMBERED_MAX, SeenFinding,
-    WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX,
+    REMEMBERED_OF_MANY, SeenFinding, WatchOptions, count,
 };
 use super::patterns::{LibraryTrace, Patterns, pattern_of};
-use super::recipe_table::Recipe;
+use super::recipe_table::{HASH, Recipe, SET_NX};
 use super::recipes::{self, ScriptRole};
 use super::units::{Assembler, Unit, hash};
 use super::votes::{MemberVote, Votes, WHOLE_SET};
@@ -20,6 +21,12 @@ use super::watch_step::WatchStep;
 
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
+/// Of more than these less is remembered.
+const MANY_LOCKS: usize = 2_000;
+
+/// Keys are read so often at most, and so many at once.
+const READ_EVERY_US: u64 = 20_000;
+const READS_AT_ONCE: u64 = 16;
 
 /// What was seen of locks.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +56,7 @@ impl MemberRecords {
 type Locks = HashMap<Box<[u8]>, LockState>;
 
 /// Follows locks through the commands of one or several servers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watcher {
     options: WatchOptions,
     assembler: Assembler,
@@ -75,6 +82,12 @@ pub struct Watcher {
     clock_doubt_us: u64,
     /// Values of owners by their hash, where they may be shown.
     values: HashMap<u64, String>,
+    /// The source of the unit that is applied.
+    source: usize,
+    /// Keys that are to be read; `None`: there is nobody to read them.
+    wanted: Option<Vec<WantedKey>>,
+    /// The reads so far are paid for by then.
+    reads_paid_us: u64,
 }
 
 /// Where a lock lives, and when something happened to it.
@@ -92,24 +105,59 @@ impl Watcher {
     pub fn new(options: WatchOptions) -> Self {
         Watcher {
             options,
-            assembler: Assembler::default(),
-            locks: HashMap::new(),
-            groups: Vec::new(),
-            patterns: Patterns::default(),
-            votes: Votes::default(),
-            of_members: MemberRecords::default(),
-            scripts: HashMap::new(),
-            findings: Vec::new(),
-            history: Vec::new(),
-            history_cut: false,
-            holds: 0,
-            commands: 0,
-            first_us: 0,
-            last_us: 0,
-            watched_from_us: HashMap::new(),
-            clock_doubt_us: 0,
-            values: HashMap::new(),
+            ..Watcher::default()
         }
+    }
+
+    /// Says that keys can be read when they first appear: [`Watcher::wanted_keys`] gives them.
+    pub(super) fn read_keys(&mut self) {
+        self.wanted = Some(Vec::new());
+    }
+
+    /// The keys to be read of which the traffic has not shown since who has them.
+    pub(super) fn wanted_keys(&mut self) -> Vec<WantedKey> {
+        let mut wanted = self.wanted.as_mut().map(std::mem::take).unwrap_or_default();
+        wanted.retain(|one| {
+            let locks = self.locks.get(&(self.group_of(one.source), one.database));
+            let lock = locks.and_then(|locks| locks.get(&one.key));
+            lock.is_some_and(|lock| lock.holds.is_empty())
+        });
+        wanted
+    }
+
+    /// Takes what a key held at this time of its source.
+    pub(super) fn key_state(&mut self, state: &KeyState, time_us: u64) {
+        let wanted = &state.wanted;
+        let place = LockPlace {
+            group: self.group_of(wanted.source),
+            database: wanted.database,
+            key: &wanted.key,
+            time_us,
+            client: 0,
+        };
+        let recipe = if wanted.kind == "hash" { HASH } else { SET_NX };
+        let holder = state.holder.as_ref();
+        let holder = holder.map(|(owner, depth)| (owner.as_slice(), *depth));
+        if let Some((owner, _)) = holder {
+            self.show_value(owner);
+        }
+        if self.is_followed(&place) {
+            self.with(&place, |step, lock| {
+                step.see_key(lock, recipe, state.left_ms, holder);
+            });
+        }
+    }
+
+    fn show_value(&mut self, value: &[u8]) {
+        if self.options.show_values && !value.is_empty() && self.values.len() < LOCKS_MAX {
+            let shown = String::from_utf8_lossy(&value[..value.len().min(80)]);
+            let entry = self.values.entry(hash(value));
+            entry.or_insert_with(|| shown.into_owned());
+        }
+    }
+
+    fn group_of(&self, source: usize) -> usize {
+        self.groups.get(source).copied().unwrap_or(0)
     }
 
     /// Whether only effects are seen.
@@ -147,7 +195,7 @@ impl Watcher {
             self.first_us = line.time_us;
         }
         self.last_us = self.last_us.max(line.time_us);
-        let group = self.groups.get(source).copied().unwrap_or(0);
+        let group = self.group_of(source);
         self.watched_from_us.entry(group).or_insert(line.time_us);
         for unit in self.assembler.line(source, line).into_iter().flatten() {
             self.unit(&unit);
@@ -155,7 +203,8 @@ impl Watcher {
     }
 
     fn unit(&mut self, unit: &Unit) {
-        let group = self.groups.get(unit.source).copied().unwrap_or(0);
+        self.source = unit.source;
+        let group = self.group_of(unit.source);
         recipes::apply(self, group, unit);
     }
 
@@ -163,7 +212,7 @@ impl Watcher {
     pub fn gap(&mut self, source: usize) {
         self.finish_units();
         self.assembler.forget(source);
-        let group = self.groups.get(source).copied().unwrap_or(0);
+        let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
         self.with_each(
             |of, _| is_concerned(of),
@@ -183,7 +232,7 @@ impl Watcher {
     /// A server that is the only one of its group was started anew without its keys.
     pub fn lost(&mut self, source: usize) {
         self.finish_units();
-        let group = self.groups.get(source).copied().unwrap_or(0);
+        let group = self.group_of(source);
         let how = "its server was started without its keys";
         self.lose(group, None, self.last_us, how);
     }
@@ -232,11 +281,7 @@ impl Watcher {
 
     /// Counts a command that was sent for the lock, and what it tells of the library.
     pub(super) fn count_command(&mut self, place: &LockPlace<'_>, trace: &LibraryTrace<'_>) {
-        if self.options.show_values && !trace.value.is_empty() && self.values.len() < LOCKS_MAX {
-            let shown = &trace.value[..trace.value.len().min(80)];
-            let shown = String::from_utf8_lossy(shown).into_owned();
-            self.values.entry(hash(trace.value)).or_insert(shown);
-        }
+        self.show_value(trace.value);
         self.with(&self.counted(place), |step, lock| {
             let pattern = step.patterns.of(lock.pattern);
             if let Some(library) = pattern.add_command(&lock.name, trace) {
@@ -263,7 +308,7 @@ impl Watcher {
         self.lock_at(place).is_some_and(|lock| {
             let holds = lock.holds.iter().chain(&lock.lapsed);
             let holds = holds.map(|hold| hold.attempt.owner);
-            let waiters = lock.waiters.iter().map(|waiter| waiter.owner);
+            let waiters = lock.waiters.iter().map(|waiter| waiter.last.owner);
             let candidates = lock.candidates.iter().map(|attempt| attempt.owner);
             let mut owners = holds.chain(waiters).chain(candidates);
             owners.any(|owner| owner.value == value)
@@ -315,6 +360,13 @@ impl Watcher {
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
+            remembered_max: match followed > MANY_LOCKS {
+                true => REMEMBERED_OF_MANY,
+                false => REMEMBERED_MAX,
+            },
+            may_read: self.wanted.is_some()
+                && place.group != WHOLE_SET
+                && self.reads_paid_us < place.time_us + READS_AT_ONCE * READ_EVERY_US,
             votes: Vec::new(),
         };
         step.advance(lock);
@@ -340,6 +392,13 @@ impl Watcher {
             MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
             MemberVote::Renewed(change, until_us) => self.renew(&place, change, until_us),
             MemberVote::Released(change) => self.release(&place, change),
+            MemberVote::Adopted(attempt) => {
+                self.with(&place, |step, lock| {
+                    if lock.holds.is_empty() {
+                        step.adopt(lock, attempt, HoldOrigin::Read, 1);
+                    }
+                });
+            }
             // The set's hold has the lease of its own.
             MemberVote::Lapsed(_) => {}
         }
@@ -366,7 +425,23 @@ impl Watcher {
         attempt: AcquireAttempt,
         outcome: AttemptOutcome,
     ) {
-        self.with(place, |step, lock| step.attempt(lock, attempt, outcome));
+        let is_read = self.with(place, |step, lock| {
+            let appears = lock.forms.is_empty();
+            step.attempt(lock, attempt, outcome);
+            appears && step.may_read && lock.holds.is_empty() && !lock.is_shared
+        });
+        let kind = attempt.recipe.key_form.trim_start_matches("a ");
+        if let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
+            && value_command(kind, place.key).is_some()
+        {
+            self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
+            wanted.push(WantedKey {
+                source: self.source,
+                database: place.database,
+                key: place.key.into(),
+                kind,
+            });
+        }
     }
 
     pub(super) fn share(&mut self, place: &LockPlace<'_>) {
@@ -432,8 +507,8 @@ impl Watcher {
         self.with_each(is_lost, time_us, |step, lock| {
             lock.candidates.clear();
             for hold in std::mem::take(&mut lock.holds) {
-                let owner = step.owner(&hold.attempt.owner);
-                step.note(lock, 0, format!("{how} while {owner} held it"));
+                let words = "{subject} while {owner} held it";
+                step.note(lock, 0, how, words, &hold.attempt.owner);
                 step.break_promise(lock, hold, FindingKind::LostByServer, how);
             }
             lock.is_known = true;

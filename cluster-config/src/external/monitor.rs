@@ -78,6 +78,7 @@ impl MonitorStream {
                     return Ok(false);
                 }
             }
+            line.push(b'\n');
         }
         Ok(count > 0)
     }
@@ -101,7 +102,10 @@ async fn send(lines: &mut BufReader<Box<dyn SecureStream>>, words: &[&str]) -> i
         lines.read_until(b'\n', &mut answer).await?;
         let answer = String::from_utf8_lossy(&answer).trim_end().to_owned();
         match answer.strip_prefix('-') {
-            Some(refusal) => Err(io::Error::other(refusal.to_owned())),
+            Some(refusal) => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                refusal.to_owned(),
+            )),
             None if answer.is_empty() => Err(io::Error::other("the server closed the connection")),
             None => Ok(()),
         }
@@ -144,14 +148,13 @@ impl External {
     /// Listens to a server.
     ///
     /// # Errors
-    /// It cannot be reached, or does not let this user listen; in its words.
-    pub async fn monitor(&self, address: SocketAddr) -> Result<MonitorStream, String> {
+    /// It cannot be reached, or does not let this user listen ([`io::ErrorKind::PermissionDenied`]); in its words.
+    pub async fn monitor(&self, address: SocketAddr) -> io::Result<MonitorStream> {
         let dial = self.dial_of(address);
         let opened = MonitorStream::open(&dial);
-        match tokio::time::timeout(ANSWER * 2, opened).await {
-            Ok(opened) => opened.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no answer to MONITOR within {:?}", ANSWER * 2)),
-        }
+        let opened = tokio::time::timeout(ANSWER * 2, opened).await;
+        let silent = || format!("no answer to MONITOR within {:?}", ANSWER * 2);
+        opened.unwrap_or_else(|_| Err(io::Error::other(silent())))
     }
 
     /// Asks a server one thing, over a connection of its own.

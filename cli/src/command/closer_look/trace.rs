@@ -68,7 +68,7 @@ impl Monitor {
         for (address, _) in all.filter(|(_, role)| *role == Role::Master) {
             let node = address.to_string();
             match found.monitor(address).await {
-                Err(why) => monitor.refused.push((node, why)),
+                Err(why) => monitor.refused.push((node, why.to_string())),
                 Ok(mut stream) => {
                     let calls = calls.clone();
                     monitor.tasks.push(tokio::spawn(async move {
