@@ -6,7 +6,7 @@
 //! what was measured: grants a second before the crash, and the outage from the crash to the first grant after it. `simulation/benches/risk.rs` makes the
 //! same failovers in simulated time.
 //!
-//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 8), `RISK_JOBS` (failovers at a time, 2).
+//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 8), `RISK_JOBS` (failovers at a time, 3).
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -114,6 +114,6 @@ async fn fail_over_all(failovers: u64, jobs: u64) -> Vec<Vec<Failover>> {
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
-    let (failovers, jobs) = (service::failovers(8)?, service::number("RISK_JOBS", 2)?);
+    let (failovers, jobs) = (service::failovers(8)?, service::number("RISK_JOBS", 3)?);
     Ok(service::table(&fail_over_all(failovers, jobs).await))
 }
