@@ -20,7 +20,7 @@ setup: ## Installs what is missing (redis-server 7 or newer, a linker), or says 
 setup-baselines: ## Installs etcd, MariaDB, PostgreSQL and ZooKeeper, which `locklab up etcd` and the like start, or says how to
 	@sh scripts/baselines.sh
 
-# Without the client of container engines, which is a quarter of the crates, and without TLS, whose C is the longest to compile; with little
+# Without the client of container engines, which is a quarter of the crates, and without TLS, whose cryptography is built in C; with little
 # optimised but what is measured. `cargo build --release -p cli` has all.
 quickstart: setup ## The main job: four topologies started, loaded, broken, judged; a report; about 40 s after the build
 	$(CARGO) build --profile quickstart --locked -p cli --no-default-features

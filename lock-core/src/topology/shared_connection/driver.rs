@@ -148,8 +148,8 @@ impl Driver {
                 }
                 let hurries = std::mem::take(&mut queue.urgent);
                 if queue.busy && !hurries && !std::mem::replace(&mut self.waited, true) {
-                    // The tasks that were just woken ask first; then what they left leaves in one write. To yield wakes no other
-                    // worker of the runtime, as to wake oneself does.
+                    // The tasks that were just woken ask first; then what is short of a batch leaves in one write.
+                    // To yield wakes no other worker of the runtime, as to wake oneself does.
                     queue.driver_woken = true;
                     drop(queue);
                     let _ = pin!(tokio::task::yield_now()).poll(context);
