@@ -69,6 +69,9 @@ pub(crate) struct HoldTelemetry {
     span: Option<tracing::Span>,
 }
 
+#[cfg(not(feature = "tracing"))]
+const _: () = assert!(size_of::<HoldTelemetry>() == 0);
+
 #[cfg_attr(
     not(any(feature = "tracing", feature = "metrics")),
     expect(unused_variables, clippy::unused_self, reason = "nobody is told")

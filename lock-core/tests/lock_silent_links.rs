@@ -6,10 +6,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, ClientOptions, ErrorKind, Kind, Lease, LostReason, Owner, Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LostReason, Owner, Released, Wait,
 };
 use lock_support::{Loss, shapes::Deployed};
-use support::PATIENCE;
+use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -201,4 +201,39 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
             }
         }
     }
+}
+
+/// Every connection of a client has the system's keepalive timer running, also while nobody asks anything on it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_probes_an_idle_link() {
+    let server = Server::start(&[]);
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await;
+    let client = client.expect("reachable");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let guard = lock.acquire_with(minute()).await.expect("free");
+
+    // The fields of proc_net_tcp(5): our end, the other end, the state (01 is established), the queues, the timer (02 is keepalive).
+    let other_end = format!(":{:04X}", server.address().port());
+    let timers = || -> Vec<String> {
+        let connections = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
+        let fields = connections.lines().map(|line| line.split_whitespace());
+        let ours = fields.filter_map(|fields| {
+            let fields: Vec<&str> = fields.collect();
+            (fields[2].ends_with(&other_end) && fields[3] == "01").then(|| fields[5].to_owned())
+        });
+        ours.collect()
+    };
+    // A request under way has the timer of a retransmission instead.
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let timers = timers();
+        if !timers.is_empty() && timers.iter().all(|timer| timer.starts_with("02:")) {
+            break;
+        }
+        assert!(Instant::now() < until, "no keepalive: {timers:?}");
+        tokio::time::sleep(5 * MS).await;
+    }
+    guard.release().await.expect("held");
 }

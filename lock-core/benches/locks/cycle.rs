@@ -100,7 +100,13 @@ pub(crate) async fn run() -> Result<(), Failure> {
     let bare = redis::Client::open(server.url())?;
     let bare = bare.get_multiplexed_async_connection().await?;
     println!(
-        "an uncontended cycle: this library, and the same two commands through redis-rs alone"
+        "an uncontended cycle: this library ({}), and the same two commands through redis-rs alone",
+        match (cfg!(feature = "tracing"), cfg!(feature = "metrics")) {
+            (false, false) => "without telemetry",
+            (true, false) => "with `tracing`, without a subscriber",
+            (false, true) => "with `metrics`, without an exporter",
+            (true, true) => "with `tracing` and `metrics`, which nobody takes",
+        }
     );
     heading("bare");
     let mut all = Vec::new();
