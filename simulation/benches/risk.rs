@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::subject::{ConnectTo, LockClient};
-use service::{Configuration, FailingServers, Failover, Failure, Setting, cells, fail_over};
+use service::{Configuration, FailingServers, Failover, Failure, Setting, Table, cells, fail_over};
 use simulation::{servers::SimulatedServers, swarm};
 
 struct InSimulatedTime(SimulatedServers);
@@ -25,6 +25,8 @@ impl FailingServers for InSimulatedTime {
     const ATTEMPTS_PER_S: f64 = 30.0;
     const GRANTS_DOUBT: f64 = 0.0;
     const DOUBT_S: f64 = 0.001;
+    const KILL_LASTS_AT_MOST: Duration = Duration::ZERO;
+    const PATIENCE_AFTER: Duration = Duration::from_millis(3);
 
     async fn connect(&self, to: &ConnectTo) -> Result<Arc<dyn LockClient>, Failure> {
         Ok(self.0.connect("lock-core:plain", to).await?.client.into())
@@ -58,18 +60,19 @@ fn simulated(of: Configuration, setting: &'static Setting, seed: u64) -> Result<
 
 fn main() -> Result<ExitCode, Failure> {
     let (failovers, jobs) = (service::failovers(4_168)?, service::number("RISK_JOBS", 2)?);
-    let all: Vec<_> = cells().collect();
-    let mut found: Vec<Vec<Failover>> = vec![Vec::new(); all.len()];
-    for (cell, (of, setting)) in all.into_iter().enumerate() {
+    let mut table = Table::default();
+    for (cell, (of, setting)) in cells().enumerate() {
         let seed = (cell as u64) << 16;
         let work = |seed| serde_json::to_vec(&simulated(of, setting, seed)).expect("plain JSON");
+        let mut found: Vec<Failover> = Vec::new();
         swarm::run_apart(seed..seed + failovers, jobs as usize, work, |seed, said| {
             let said = said.map(|said| serde_json::from_slice(&said).expect("plain JSON"));
             match said.and_then(|outcome| outcome) {
-                Ok(outcome) => found[cell].push(outcome),
+                Ok(outcome) => found.push(outcome),
                 Err(why) => eprintln!("{} | {} | {seed}: {why}", of.name(), setting.name),
             }
         })?;
+        table.add(of, setting, &found);
     }
-    Ok(service::table(&found))
+    Ok(table.finish())
 }

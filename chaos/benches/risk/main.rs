@@ -22,7 +22,7 @@ use bench::subjects;
 use cluster_config::{
     Data, Deployment, LinkFault, Links, Party, Process, Provisioner as _, Role, Topology, UpOptions,
 };
-use service::{Configuration, FailingServers, Failover, Failure, Setting, cells, fail_over};
+use service::{Configuration, FailingServers, Failover, Failure, Setting, Table, cells, fail_over};
 
 struct RealServers {
     servers: Deployment,
@@ -44,6 +44,8 @@ impl FailingServers for RealServers {
     const ATTEMPTS_PER_S: f64 = 450.0;
     const GRANTS_DOUBT: f64 = 2.0;
     const DOUBT_S: f64 = 0.01;
+    const KILL_LASTS_AT_MOST: Duration = Duration::from_millis(50);
+    const PATIENCE_AFTER: Duration = Duration::from_millis(20);
 
     async fn connect(&self, to: &ConnectTo) -> Result<Arc<dyn LockClient>, Failure> {
         let target = self.servers.url();
@@ -115,5 +117,10 @@ async fn fail_over_all(failovers: u64, jobs: u64) -> Vec<Vec<Failover>> {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let (failovers, jobs) = (service::failovers(8)?, service::number("RISK_JOBS", 3)?);
-    Ok(service::table(&fail_over_all(failovers, jobs).await))
+    let found = fail_over_all(failovers, jobs).await;
+    let mut table = Table::default();
+    for ((of, setting), found) in cells().zip(&found) {
+        table.add(of, setting, found);
+    }
+    Ok(table.finish())
 }

@@ -22,9 +22,8 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// Grants are counted for so long before the crash.
 const COUNTED: Duration = Duration::from_secs(4);
-/// A caller that has no answer by then goes away; after the crash sooner, since one that waited for servers would be there at once.
+/// A caller that has no answer by then goes away.
 const PATIENCE: Duration = Duration::from_millis(100);
-const PATIENCE_AFTER: Duration = Duration::from_millis(20);
 /// A lock must be had again so soon after a crash.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(40);
 
@@ -156,6 +155,7 @@ struct Callers {
     client: Arc<dyn LockClient>,
     /// Who asks once the master is dead: without waiting for replicas, of which one is gone.
     later: Arc<dyn LockClient>,
+    patience_later: Duration,
     is_dead: AtomicBool,
     began: Instant,
     holds: Mutex<Vec<Hold>>,
@@ -173,7 +173,7 @@ impl Callers {
         patience: Duration,
     ) -> Option<(Arc<dyn LockClient>, String)> {
         let (client, patience) = match self.is_dead.load(Ordering::Relaxed) {
-            true => (&self.later, PATIENCE_AFTER),
+            true => (&self.later, self.patience_later),
             false => (&self.client, patience),
         };
         let request = AcquireRequest {
@@ -261,6 +261,10 @@ pub(crate) trait FailingServers {
     const GRANTS_DOUBT: f64;
     /// By how much outage and lag may be off: messages, and the clock's grain.
     const DOUBT_S: f64;
+    /// The call that kills the master may return so much later than the master dies. The last grant tells the time better then.
+    const KILL_LASTS_AT_MOST: Duration;
+    /// A caller after the crash goes away sooner: one that waited for servers would be granted the lock at once, as no new caller is.
+    const PATIENCE_AFTER: Duration;
 
     /// A client of the library.
     async fn connect(&self, to: &ConnectTo) -> Result<Arc<dyn LockClient>, Failure>;
@@ -297,6 +301,7 @@ pub(crate) async fn fail_over<S: FailingServers>(
     let callers = Arc::new(Callers {
         client: servers.connect(&client("c1", of.durability())).await?,
         later: servers.connect(&client("c2", "none")).await?,
+        patience_later: S::PATIENCE_AFTER,
         is_dead: AtomicBool::new(false),
         began: Instant::now(),
         holds: Mutex::default(),
@@ -326,10 +331,10 @@ pub(crate) async fn fail_over<S: FailingServers>(
     let first_ns = later
         .filter(|from_ns| *from_ns > killed_ns)
         .fold(probed_ns, u64::min);
-    // The last answer of the master tells better when it died than the call that killed it.
     let answered = (holds.iter().map(|hold| hold.from_ns)).filter(|from_ns| *from_ns <= killed_ns);
     let answered_ns = answered.max().ok_or("nothing was granted")?;
-    let killed_ns = answered_ns.max(killed_ns.saturating_sub(50_000_000));
+    let earliest_ns = killed_ns.saturating_sub(S::KILL_LASTS_AT_MOST.as_nanos() as u64);
+    let killed_ns = answered_ns.max(earliest_ns);
     let counted_ns = killed_ns.saturating_sub(COUNTED.as_nanos() as u64);
     let counted = holds
         .iter()
@@ -444,21 +449,37 @@ pub(crate) fn number(name: &str, default: u64) -> Result<u64, Failure> {
     Ok(env::var(name).map_or(Ok(default), |text| text.parse())?)
 }
 
-/// Prints the table; it fails where fewer than 23 cells agree, or a lock was granted twice after an outage of a lease.
-pub(crate) fn table(found: &[Vec<Failover>]) -> ExitCode {
-    println!(
-        "| configuration | setting | failovers | grants/s | outage | double grants per failover | predicted | agree |\n|---|---|---|---|---|---|---|---|"
-    );
-    let counted = cells().zip(found).filter(|(_, found)| !found.is_empty());
-    let outcomes: Vec<Outcome> = counted
-        .map(|((of, setting), found)| cell(of, setting, found))
-        .collect();
-    let number = |which| outcomes.iter().filter(|one| **one == which).count();
-    let made: usize = found.iter().map(Vec::len).sum();
-    println!(
-        "\n{} of 24 cells agree, {made} failovers.",
-        number(Outcome::Agrees)
-    );
-    let is_enough = number(Outcome::Agrees) >= 23 && number(Outcome::Impossible) == 0;
-    ExitCode::from(u8::from(!is_enough))
+/// The table, a row per cell.
+#[derive(Default)]
+pub(crate) struct Table {
+    outcomes: Vec<Outcome>,
+    failovers: usize,
+}
+
+impl Table {
+    /// Prints the row of a cell; a cell without a failover has none.
+    pub(crate) fn add(&mut self, of: Configuration, setting: &Setting, found: &[Failover]) {
+        if found.is_empty() {
+            return;
+        }
+        if self.outcomes.is_empty() {
+            println!(
+                "| configuration | setting | failovers | grants/s | outage | double grants per failover | predicted | agree |\n|---|---|---|---|---|---|---|---|"
+            );
+        }
+        self.outcomes.push(cell(of, setting, found));
+        self.failovers += found.len();
+    }
+
+    /// Fails where fewer than 23 cells agree, or a lock was granted twice after an outage of a lease.
+    pub(crate) fn finish(&self) -> ExitCode {
+        let number = |which| self.outcomes.iter().filter(|one| **one == which).count();
+        println!(
+            "\n{} of 24 cells agree, {} failovers.",
+            number(Outcome::Agrees),
+            self.failovers
+        );
+        let is_enough = number(Outcome::Agrees) >= 23 && number(Outcome::Impossible) == 0;
+        ExitCode::from(u8::from(!is_enough))
+    }
 }
