@@ -115,90 +115,54 @@
 //!
 //! | files | what they do |
 //! |---|---|
-//! | `client.rs`, `options.rs`, `credentials.rs`, `target.rs`, `redis_1.rs` | a client, how it behaves, as whom, and which servers it is for |
-//! | `acquire_options.rs`, `guard_event.rs` | how a lock is asked for, and what becomes of a hold |
-//! | `lock.rs`, `guard.rs`, `fenced_lock.rs`, `election.rs`, `read_write.rs`, `multi.rs` | what callers see of locks |
-//! | `semaphore.rs`, `permits.rs`, `latch.rs` | what callers see of the others; `idempotent_requests.rs` asks their questions |
-//! | `acquire.rs` | looks and waits; `waiting/` has the line of waiters in a client and the one at the server |
-//! | `release.rs` | gives back, where it can by a hand-off (`waiting/handoff.rs`); `waiting/contended_locks.rs` then lets other clients look first |
-//! | `watchdog.rs` | renews, by the deadlines in `renewals.rs` |
-//! | `hold.rs`, `lock_inner.rs`, `client_core.rs`, `guarded.rs` | what acquire, renewal and release share of one hold, one lock and one client, and what guards hold |
-//! | `servers.rs`, `quorum.rs` | ask one server set, or several (`server_set.rs`) |
+//! | `client/` | a client, how it behaves, as whom, and which servers it is for |
+//! | `locks/` | what callers see: locks, elections, semaphores, permits, latches |
+//! | `hold/` | one hold from its first request to its end: acquires, guards, renewals, releases |
+//! | `waiting/` | the line of waiters in a client and the one at the server, and hand-offs |
+//! | `servers/` | asks one server set, or several |
 //! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
 //! | `topology/` | finds the servers, and never gives an answer twice |
-//! | `clock.rs` | says what time it is here; `server_clock.rs` what the servers' clock shows |
+//! | `clock.rs` | says what time it is here |
 //! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
 //! | `bounds.rs` | bounds of leases, waits and repetitions |
 //! | `diagnostics/` | for tools that look at locks |
 
-mod acquire;
-mod acquire_options;
-mod background;
 mod bounds;
 mod client;
-mod client_core;
 mod clock;
-mod credentials;
 pub mod diagnostics;
 mod durability;
-mod election;
 mod error;
-mod fenced_lock;
-mod finished_records;
-mod guard;
-mod guard_event;
-mod guarded;
 mod hold;
-mod idempotent_requests;
 mod kind;
-mod latch;
-mod lock;
-mod lock_inner;
+mod locks;
 #[doc(hidden)]
 pub mod machine;
-mod multi;
 mod named_enum;
 mod names;
-mod options;
-mod parameters;
-mod pending_releases;
-mod permit_id;
-mod permits;
-mod quorum;
-mod read_write;
-#[cfg(feature = "redis-1")]
-mod redis_1;
-mod release;
-mod renewals;
-mod semaphore;
-mod server_clock;
-mod server_set;
 mod servers;
-mod short_forms;
 mod sync;
-mod target;
 mod telemetry;
 mod topology;
 mod waiting;
-mod watchdog;
 
-pub use acquire_options::{Acquire, Lease, Owner, Wait};
+pub use client::credentials::{Credentials, CredentialsProvider};
+pub use client::options::{KeyTracking, Pem, PubSub, TlsOptions, UnknownPubSub};
+pub use client::target::{Endpoint, Target, TargetError, TopologyKind};
 pub use client::{AddressMap, Client, ClientOptions, ClientStats, connect};
-pub use credentials::{Credentials, CredentialsProvider};
 pub use durability::{Durability, UnknownDurability};
-pub use election::{Election, Leader, Leadership};
 pub use error::{ErrorKind, LockError};
-pub use fenced_lock::{FencedGuard, FencedLock};
-pub use guard::{Guard, GuardEvents};
-pub use guard_event::{GuardEvent, LostReason, Released};
+pub use hold::acquire_options::{Acquire, Lease, Owner, Wait};
+pub use hold::guard::{Guard, GuardEvents};
+pub use hold::guard_event::{GuardEvent, LostReason, Released};
 pub use kind::{Kind, UnknownKind};
-pub use latch::Latch;
-pub use lock::{Holder, Lock};
-pub use multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
-pub use options::{KeyTracking, Pem, PubSub, TlsOptions, UnknownPubSub};
-pub use permit_id::{PermitId, UnknownPermitId};
-pub use permits::{Permit, PermitGuard, Permits};
-pub use read_write::ReadWrite;
-pub use semaphore::{Semaphore, SemaphoreGuard};
-pub use target::{Endpoint, Target, TargetError, TopologyKind};
+pub use locks::election::{Election, Leader, Leadership};
+pub use locks::fenced_lock::{FencedGuard, FencedLock};
+pub use locks::latch::Latch;
+pub use locks::lock::{Holder, Lock};
+pub use locks::multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
+pub use locks::permit_id::{PermitId, UnknownPermitId};
+pub use locks::permits::{Permit, PermitGuard, Permits};
+pub use locks::read_write::ReadWrite;
+pub use locks::semaphore::{Semaphore, SemaphoreGuard};
 pub use topology::slot;

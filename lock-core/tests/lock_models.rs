@@ -13,7 +13,7 @@ mod clock;
 #[path = "../src/waiting/line.rs"]
 #[allow(dead_code)]
 mod line;
-#[path = "../src/renewals.rs"]
+#[path = "../src/hold/renewals.rs"]
 #[allow(dead_code)]
 mod renewals;
 

@@ -9,8 +9,8 @@ use super::format::{
     ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left,
     of_lock, script, with_record,
 };
+use crate::locks::permit_id::PermitId;
 use crate::names::Names;
-use crate::permit_id::PermitId;
 use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire_permits", "speak", "permits").given_back_by(&RELEASE);

@@ -18,11 +18,11 @@ use super::shared_connection::{IdleProbe, SharedConnection, Socket};
 use super::subscriber::Subscriber;
 use super::tls::Secure;
 use super::vote::Voter;
+use crate::client::credentials::{Credentials, CredentialsProvider};
+use crate::client::target::{Endpoint, Target};
 use crate::clock::Instant;
-use crate::credentials::{Credentials, CredentialsProvider};
 use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
-use crate::target::{Endpoint, Target};
 use crate::{AddressMap, ClientOptions};
 
 /// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is asked on it. After so long

@@ -53,9 +53,9 @@ use self::single::Single;
 pub use self::slot::slot;
 pub(crate) use self::tls::Secure;
 use self::vote::Voter;
+use crate::client::target::{Target, TopologyKind};
 use crate::clock::Instant;
 use crate::machine::ClientRuntime;
-use crate::target::{Target, TopologyKind};
 use crate::{ClientOptions, PubSub};
 
 /// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.

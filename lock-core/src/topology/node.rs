@@ -10,9 +10,9 @@ use super::conn::Conn;
 use super::dial::{Dialer, Proof};
 use super::dial_error::DialError;
 use super::flight::Flight;
+use crate::client::target::Endpoint;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
-use crate::target::Endpoint;
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
 /// so that on a single one the waits of many callers would add up.

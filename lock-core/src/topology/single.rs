@@ -5,7 +5,8 @@ use super::dial::{Dialer, Proof};
 use super::node::{Node, Purpose};
 use super::pubsub::{ChannelRouter, Channels};
 use super::{NodeError, Request, Topology};
-use crate::{PubSub, clock::Instant, target::Endpoint};
+use crate::client::target::Endpoint;
+use crate::{PubSub, clock::Instant};
 
 /// One server. Replies of a replica (READONLY) are retried: an address may stand for the current master.
 pub(crate) struct Single {

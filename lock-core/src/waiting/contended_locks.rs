@@ -14,8 +14,8 @@ use redis::Value;
 
 use crate::clock::Instant;
 use crate::kind::ReleaseAnswer;
-use crate::lock_inner::LockInner;
-use crate::server_set::Servers;
+use crate::locks::lock_inner::LockInner;
+use crate::servers::server_set::Servers;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::LineKey;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::server_set::Servers;
+use crate::servers::server_set::Servers;
 use crate::waiting::line::{self, Lines};
 use crate::waiting::subscriptions::Subscriptions;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::clock::Instant;
 use crate::hold::Hold;
+use crate::hold::release::{Open, ReleaseReason};
 use crate::kind::{ReleaseAnswer, Successor};
-use crate::release::{Open, ReleaseReason};
 use crate::waiting::queue::WaitQueue;
 
 /// The waiters that a release on its way has named. Dropped without an answer it counts as one that was lost.

@@ -16,7 +16,7 @@ use crate::hold::{Hold, drift};
 use crate::kind::{
     ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting,
 };
-use crate::lock_inner::LockInner;
+use crate::locks::lock_inner::LockInner;
 use crate::sync::Mutex;
 use crate::topology::{NodeError, ServerReply, Subscription, Tune};
 use crate::waiting::gate::unheard_pause;

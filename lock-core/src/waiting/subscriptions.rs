@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
 use crate::clock::Instant;
-use crate::server_set::majority;
+use crate::servers::server_set::majority;
 use crate::topology::{Route, Subscription, Tune};
 
 /// The subscriptions to a lock's channels, each at every server set.

@@ -1,7 +1,7 @@
 //! Reads the answers to CLUSTER SLOTS and INFO into a map from slots to masters, and ranks several of them.
 use redis::Value;
 
-use crate::target::Endpoint;
+use crate::client::target::Endpoint;
 use crate::topology::{info_field, slot::SLOTS};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,9 +18,9 @@ use super::pubsub::{ChannelRouter, Channels};
 use super::slot::{SLOTS, slot};
 use super::{NodeError, Request, Topology};
 use crate::PubSub;
+use crate::client::target::{Endpoint, addresses};
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
-use crate::target::{Endpoint, addresses};
 use crate::topology::refusal::{RequestPurpose, passes};
 
 /// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at once.

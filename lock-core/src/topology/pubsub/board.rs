@@ -10,8 +10,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::channel::Channel;
 use super::feed::{Feed, FeedOrder};
 use super::{ChannelRouter, Listening, Order, Registry};
+use crate::client::target::Endpoint;
 use crate::clock::Instant;
-use crate::target::Endpoint;
 
 /// For how long a channel without waiters stays subscribed: the next waiter mostly comes soon.
 const LINGER: Duration = Duration::from_millis(500);

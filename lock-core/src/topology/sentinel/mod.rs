@@ -12,9 +12,9 @@ use super::node::Node;
 use super::pubsub::{Channels, Hub, Listening};
 use super::{NodeError, Request, Secure, Topology, Tune};
 use crate::ClientOptions;
+use crate::client::target::{Target, addresses};
 use crate::clock::{Instant, timeout_at};
 use crate::machine::ClientRuntime;
-use crate::target::{Target, addresses};
 
 /// Where a sentinel announces that another master was elected.
 const SWITCHED: &str = "+switch-master";

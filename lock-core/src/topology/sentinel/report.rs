@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use crate::target::Endpoint;
+use crate::client::target::Endpoint;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {

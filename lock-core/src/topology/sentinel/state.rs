@@ -7,9 +7,9 @@ use redis::Value;
 use tokio::{sync::watch, time::timeout};
 
 use super::report::{Report, candidates};
+use crate::client::target::Endpoint;
 use crate::clock::Instant;
 use crate::sync::{Flag, Mutex, RwLock};
-use crate::target::Endpoint;
 use crate::topology::dial::{Dialer, Proof};
 use crate::topology::flight::{AnswerValue, Joined, Refresh, hear};
 use crate::topology::node::{Node, Purpose};

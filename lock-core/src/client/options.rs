@@ -5,7 +5,7 @@ use std::{
 };
 
 use crate::bounds::{ANSWERS, ENDLESS, RECORD_LIFE, SHORTEST_LEASE};
-use crate::credentials::CredentialsProvider;
+use crate::client::credentials::CredentialsProvider;
 use crate::diagnostics::trace::Tracer;
 use crate::durability::Durability;
 use crate::named_enum::named;

@@ -6,12 +6,12 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::bounds::ANSWERS;
-use crate::client_core::ClientCore;
+use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
-use crate::finished_records::{RecordsKept, SPENT_LIFE};
+use crate::hold::finished_records::{RecordsKept, SPENT_LIFE};
 use crate::kind::RecordedRequest;
-use crate::lock_inner::LockInner;
+use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
 use crate::topology::{

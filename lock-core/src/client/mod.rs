@@ -1,4 +1,21 @@
 //! One client of a lock service: its identity, its connections, its renewals.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `target.rs`, `parameters.rs`, `redis_1.rs` | the servers' URL, and what else makes one |
+//! | `options.rs` | how a client behaves |
+//! | `credentials.rs` | users and passwords that change |
+//! | `client_core.rs` | what everything of one client shares |
+//! | `background.rs` | work that nobody waits for |
+
+pub(crate) mod background;
+pub(crate) mod client_core;
+pub(crate) mod credentials;
+pub(crate) mod options;
+pub(crate) mod parameters;
+#[cfg(feature = "redis-1")]
+mod redis_1;
+pub(crate) mod target;
 
 use std::sync::{Arc, Weak};
 
@@ -6,28 +23,28 @@ use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
 use crate::KeyTracking;
-use crate::background::Background;
-use crate::client_core::ClientCore;
+use crate::client::background::Background;
+use crate::client::client_core::ClientCore;
+pub use crate::client::options::{AddressMap, ClientOptions};
+use crate::client::target::{Target, TargetError, TopologyKind};
 use crate::clock::Instant;
 use crate::diagnostics::Concern;
 use crate::error::{ErrorKind, LockError};
-use crate::idempotent_requests;
+use crate::hold::idempotent_requests;
+use crate::hold::release;
+use crate::hold::watchdog;
 use crate::kind::all_of::AllOf;
 use crate::kind::{Kind, LockFormat};
-use crate::lock::Lock;
-use crate::lock_inner::LockInner;
+use crate::locks::lock::Lock;
+use crate::locks::lock_inner::LockInner;
+use crate::locks::read_write::ReadWrite;
+use crate::locks::semaphore;
 use crate::machine::ClientRuntime;
 use crate::names::{self, Names};
-pub use crate::options::{AddressMap, ClientOptions};
-use crate::read_write::ReadWrite;
-use crate::release;
-use crate::semaphore;
-use crate::server_set::Servers;
-use crate::target::{Target, TargetError, TopologyKind};
+use crate::servers::server_set::Servers;
 use crate::telemetry::degraded;
 use crate::topology::{self, Route, Secure, survey};
 use crate::waiting::line::Lines;
-use crate::watchdog;
 
 /// What a client has sent so far.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,10 +1,10 @@
 //! A read-write lock: the two sides that share one name.
 
-use crate::acquire_options::{Acquire, Owner};
 use crate::error::LockError;
-use crate::guard::Guard;
+use crate::hold::acquire_options::{Acquire, Owner};
+use crate::hold::guard::Guard;
 use crate::kind::Kind;
-use crate::lock::Lock;
+use crate::locks::lock::Lock;
 
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire;
-use crate::acquire_options::{Acquire, Owner};
 use crate::clock::Instant;
 use crate::error::LockError;
-use crate::guard::Guard;
+use crate::hold::acquire;
+use crate::hold::acquire_options::{Acquire, Owner};
+use crate::hold::guard::Guard;
 use crate::kind::{CurrentHolder, Kind};
-use crate::lock_inner::LockInner;
-use crate::short_forms::short_forms;
+use crate::locks::lock_inner::LockInner;
+use crate::locks::short_forms::short_forms;
 use crate::topology::NodeError;
 
 /// Who holds a lock, as the server says.

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use crate::bounds::ANSWERS;
 use crate::clock;
 use crate::error::{ErrorKind, LockError};
-use crate::guard_event::{GuardEvent, LostReason, Released};
+use crate::hold::guard_event::{GuardEvent, LostReason, Released};
+use crate::hold::release;
+use crate::hold::watchdog;
 use crate::hold::{Hold, bad_extension};
-use crate::release;
 use crate::servers::{ExtendOutcome, repeat};
 use crate::topology::RequestPurpose;
-use crate::watchdog;
 
 /// The events of one guard; ends after `Lost` or the release.
 #[derive(Debug)]

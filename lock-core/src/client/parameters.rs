@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::options::{PubSub, TlsOptions};
-use crate::target::{Credentials, Fault, bad, decode, encode, refuse};
+use crate::client::options::{PubSub, TlsOptions};
+use crate::client::target::{Credentials, Fault, bad, decode, encode, refuse};
 
 /// What a URL may say about the connections beside their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

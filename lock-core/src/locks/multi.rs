@@ -7,15 +7,15 @@ use futures_util::StreamExt;
 use futures_util::future::{join_all, pending};
 use futures_util::stream::FuturesUnordered;
 
-use crate::acquire::within;
-use crate::acquire_options::{Acquire, Lease, Wait};
 use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::Guard;
-use crate::guard_event::{LostReason, Released};
-use crate::lock::Lock;
-use crate::short_forms::short_forms;
+use crate::hold::acquire::within;
+use crate::hold::acquire_options::{Acquire, Lease, Wait};
+use crate::hold::guard::Guard;
+use crate::hold::guard_event::{LostReason, Released};
+use crate::locks::lock::Lock;
+use crate::locks::short_forms::short_forms;
 
 const ACTION: &str = "acquire all of";
 

@@ -17,9 +17,9 @@ use futures_util::{StreamExt, poll, stream::FuturesUnordered};
 use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::hold::Hold;
+use crate::hold::release::{Open, ReleaseReason};
 use crate::kind::{CurrentHolder, LockFormat, ReleaseAnswer};
-use crate::release::{Open, ReleaseReason};
-use crate::server_set::majority;
+use crate::servers::server_set::majority;
 use crate::servers::{
     AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holder_at, release_at, yes_at,
 };

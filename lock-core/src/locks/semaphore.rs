@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::acquire_for;
-use crate::acquire_options::{Acquire, Lease, Wait};
 use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::guard_event::LostReason;
 use crate::hold::HolderIdentity;
-use crate::idempotent_requests::{finished, number, yes};
+use crate::hold::acquire::acquire_for;
+use crate::hold::acquire_options::{Acquire, Lease, Wait};
+use crate::hold::guard_event::LostReason;
+use crate::hold::idempotent_requests::{finished, number, yes};
 use crate::kind::semaphore::{self as requests, MissingCounter};
 use crate::kind::{LockFormat, RecordedRequest};
-use crate::lock_inner::LockInner;
+use crate::locks::lock_inner::LockInner;
+use crate::locks::short_forms::unless_busy;
 use crate::names::Names;
-use crate::server_set::Servers;
-use crate::short_forms::unless_busy;
+use crate::servers::server_set::Servers;
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
 ///

@@ -2,14 +2,14 @@
 
 use std::ops::Deref;
 
-use crate::acquire_options::Acquire;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::Guard;
-use crate::guard_event::Released;
+use crate::hold::acquire_options::Acquire;
+use crate::hold::guard::Guard;
+use crate::hold::guard_event::Released;
 use crate::kind::Kind;
-use crate::lock::Lock;
-use crate::short_forms::short_forms;
+use crate::locks::lock::Lock;
+use crate::locks::short_forms::short_forms;
 
 /// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in all else the [`Lock`] that it
 /// dereferences to.

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::client_core::ClientCore;
+use crate::client::client_core::ClientCore;
 use crate::kind::LockFormat;
 use crate::names::Names;
-use crate::server_set::Servers;
+use crate::servers::server_set::Servers;
 use crate::telemetry::LockLabels;
 use crate::waiting::gate::LineKey;
 

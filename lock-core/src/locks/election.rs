@@ -4,12 +4,12 @@ use std::{ops::Deref, time::Duration};
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 
-use crate::acquire_options::Acquire;
 use crate::client::Client;
 use crate::error::LockError;
-use crate::fenced_lock::{FencedGuard, FencedLock};
-use crate::guard::Guard;
-use crate::guard_event::Released;
+use crate::hold::acquire_options::Acquire;
+use crate::hold::guard::Guard;
+use crate::hold::guard_event::Released;
+use crate::locks::fenced_lock::{FencedGuard, FencedLock};
 use crate::waiting::gate::unheard_pause;
 
 /// An election by its name: of all who campaign one leads at a time, in the order in which they came. Cheap to clone.

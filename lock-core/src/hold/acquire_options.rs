@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::client::options::setters;
 use crate::durability::Durability;
-use crate::options::setters;
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,14 @@
 //! The servers that decide over a lock: one set, or a majority of several; the same questions to both.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `server_set.rs` | which servers decide |
+//! | `quorum.rs` | a majority of independent masters |
+//! | `server_clock.rs` | what the servers' clock shows |
+
+pub(crate) mod quorum;
+pub(crate) mod server_clock;
+pub(crate) mod server_set;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -9,9 +19,8 @@ use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
 use crate::kind::{CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply};
-use crate::lock_inner::LockInner;
-use crate::quorum;
-use crate::server_set::Servers;
+use crate::locks::lock_inner::LockInner;
+use crate::servers::server_set::Servers;
 use crate::topology::{
     NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
 };

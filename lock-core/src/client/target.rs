@@ -9,7 +9,8 @@ use percent_encoding::{
     AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
 };
 
-use crate::{ClientOptions, PubSub, parameters::Parameters};
+use crate::client::parameters::Parameters;
+use crate::{ClientOptions, PubSub};
 
 const NO_PORT: &str = "is no port: 1 to 65535 is allowed";
 /// The port of a Redis server, where a URL names none.

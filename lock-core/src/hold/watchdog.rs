@@ -9,12 +9,12 @@ use futures_util::{
 };
 
 use crate::KeyTracking;
-use crate::background::Background;
+use crate::client::background::Background;
 use crate::clock::{Instant, sleep_until};
-use crate::guard_event::LostReason;
 use crate::hold::Hold;
+use crate::hold::guard_event::LostReason;
+use crate::hold::renewals::RenewalQueue;
 use crate::machine;
-use crate::renewals::RenewalQueue;
 use crate::servers::{self, ExtendOutcome, Together};
 use crate::topology::{NodeError, Route, WRONG_TYPE};
 use crate::waiting::queue::claim_after;

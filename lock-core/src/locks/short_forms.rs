@@ -16,7 +16,7 @@ macro_rules! short_forms {
         /// Errors: as [`acquire_with`](Self::acquire_with), but never `Busy`.
         pub async fn try_acquire(&self) -> Result<Option<$guard>, $crate::LockError> {
             let how = $crate::Acquire::default().wait($crate::Wait::Try);
-            $crate::short_forms::unless_busy(self.acquire_with(how).await)
+            $crate::locks::short_forms::unless_busy(self.acquire_with(how).await)
         }
 
         /// Waits for `timeout` at most; `Busy` if there was none to be had in all that time. Renewed until released.

@@ -1,4 +1,24 @@
 //! One hold, from before its first request to its end: what guard, renewal and background release share.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `acquire_options.rs`, `acquire.rs` | from the call to the grant |
+//! | `guard.rs`, `guard_event.rs`, `guarded.rs` | what the holder has and hears; all guards of a client |
+//! | `watchdog.rs`, `renewals.rs` | renewals, and when each is due |
+//! | `release.rs`, `pending_releases.rs` | giving back, also in the background |
+//! | `idempotent_requests.rs`, `finished_records.rs` | requests that may be repeated, and their records at the server |
+
+pub(crate) mod acquire;
+pub(crate) mod acquire_options;
+pub(crate) mod finished_records;
+pub(crate) mod guard;
+pub(crate) mod guard_event;
+pub(crate) mod guarded;
+pub(crate) mod idempotent_requests;
+pub(crate) mod pending_releases;
+pub(crate) mod release;
+pub(crate) mod renewals;
+pub(crate) mod watchdog;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,17 +26,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::acquire_options::{Acquire, Lease, Owner};
 use crate::bounds::{ENDLESS, SHORTEST_LEASE};
-use crate::client_core::ClientCore;
+use crate::client::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
-use crate::guard_event::{GuardEvent, LostReason};
+use crate::hold::acquire_options::{Acquire, Lease, Owner};
+use crate::hold::guard_event::{GuardEvent, LostReason};
+use crate::hold::pending_releases::ReleaseKey;
+use crate::hold::renewals::{DueSlot, Renewable};
 use crate::kind::{LockRequest, QueuePlace};
-use crate::lock_inner::LockInner;
-use crate::pending_releases::ReleaseKey;
-use crate::renewals::{DueSlot, Renewable};
-use crate::server_set::Servers;
+use crate::locks::lock_inner::LockInner;
+use crate::servers::server_set::Servers;
 use crate::sync::{Flag, Mutex};
 use crate::telemetry::HoldTelemetry;
 

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::acquire::within;
-use crate::acquire_options::Wait;
 use crate::bounds::LAST_LOOK;
 use crate::client::Client;
-use crate::client_core::ClientCore;
+use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::LockError;
-use crate::idempotent_requests::{Subject, no_number, number, yes};
+use crate::hold::acquire::within;
+use crate::hold::acquire_options::Wait;
+use crate::hold::idempotent_requests::{Subject, no_number, number, yes};
 use crate::kind::latch as requests;
 use crate::names::Names;
 use crate::servers::backoff;

@@ -4,19 +4,19 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::acquire::acquire_for;
-use crate::acquire_options::{Acquire, Wait};
 use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::Guard;
 use crate::hold::HolderIdentity;
-use crate::idempotent_requests::yes;
+use crate::hold::acquire::acquire_for;
+use crate::hold::acquire_options::{Acquire, Wait};
+use crate::hold::guard::Guard;
+use crate::hold::idempotent_requests::yes;
 use crate::kind::permits::{self as requests, Change};
-use crate::lock_inner::LockInner;
-use crate::permit_id::PermitId;
-use crate::semaphore::{counted, delete};
-use crate::short_forms::{short_forms, unless_busy};
+use crate::locks::lock_inner::LockInner;
+use crate::locks::permit_id::PermitId;
+use crate::locks::semaphore::{counted, delete};
+use crate::locks::short_forms::{short_forms, unless_busy};
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
 const MOST: u32 = 4096;

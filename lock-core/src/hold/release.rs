@@ -5,21 +5,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::bounds::ANSWERS;
-use crate::client_core::ClientCore;
+use crate::client::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
-use crate::guard_event::{LostReason, Released};
 use crate::hold::Hold;
+use crate::hold::guard_event::{LostReason, Released};
+use crate::hold::watchdog;
 use crate::kind::{LockRequest, ReleaseAnswer};
-use crate::lock_inner::LockInner;
+use crate::locks::lock_inner::LockInner;
 use crate::machine::outside_of_tokio;
-use crate::quorum;
-use crate::server_set::Servers;
+use crate::servers::quorum;
+use crate::servers::server_set::Servers;
 use crate::servers::{GiveBack, release_at};
 use crate::topology::{NodeError, Request, RequestPurpose, passes};
 use crate::waiting::handoff::Handoff;
-use crate::watchdog;
 
 const ACTION: &str = "release";
 

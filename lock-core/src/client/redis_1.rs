@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::{ConnectionAddr, ConnectionInfo, StreamingCredentialsProvider};
 
-use crate::credentials::{Credentials, CredentialsProvider};
-use crate::target::{Endpoint, Target, TargetError, TopologyKind};
+use crate::client::credentials::{Credentials, CredentialsProvider};
+use crate::client::target::{Endpoint, Target, TargetError, TopologyKind};
 
 /// One server, from redis-rs's connection info.
 ///

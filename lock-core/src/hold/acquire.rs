@@ -5,24 +5,24 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::acquire_options::{Acquire, Lease, Owner, Wait};
 use crate::bounds::LAST_LOOK;
 use crate::clock::{Instant, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
-use crate::guard::Guard;
+use crate::hold::acquire_options::{Acquire, Lease, Owner, Wait};
+use crate::hold::guard::Guard;
+use crate::hold::release::{Open, ReleaseReason, too_many_undos};
+use crate::hold::watchdog;
 use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life};
 use crate::kind::ServerLine;
-use crate::lock_inner::LockInner;
+use crate::locks::lock_inner::LockInner;
 use crate::machine::outside_of_tokio;
-use crate::release::{Open, ReleaseReason, too_many_undos};
-use crate::server_set::Servers;
+use crate::servers::server_set::Servers;
 use crate::servers::{AttemptAnswer, GiveBack, backoff, release_at};
 use crate::topology::{NodeError, RequestPurpose, passes};
 use crate::waiting::gate::{GateFront, Position, RIVALS, doubt, settle};
 use crate::waiting::queue::{WaiterEvent, least_left};
 use crate::waiting::subscriptions::Subscriptions;
-use crate::watchdog;
 
 const ACTION: &str = "acquire";
 
