@@ -111,6 +111,24 @@ async fn a_server_without_scripts_is_no_place_for_locks() {
     assert!(kinds(&client.concerns()).contains(&ConcernKind::Scripts));
 }
 
+/// Such a user takes a lock, and loses it at the end of its lease.
+#[tokio::test]
+async fn a_user_who_may_not_renew_is_named() {
+    let server = Server::start(&[]);
+    for refused in ["pexpire", "hexists", "del"] {
+        let (name, rule) = (format!("no-{refused}"), format!("-{refused}"));
+        let words = [
+            "ACL", "SETUSER", &name, "on", ">s3cret", "~*", "&*", "+@all", &rule,
+        ];
+        server.ok(&words);
+        let url = format!("redis://{name}:s3cret@127.0.0.1:{}", server.port);
+        let concerns = client(&url, Durability::None).await.concerns();
+        let found = concerns.iter().find(|one| one.kind == ConcernKind::Scripts);
+        let found = &found.expect("named").found;
+        assert!(found.starts_with(&format!("{refused}: ")), "{found}");
+    }
+}
+
 #[tokio::test]
 async fn a_survey_names_every_master_also_the_silent() {
     let mut cluster = Cluster::start(2, false);

@@ -126,7 +126,7 @@ pub struct ServerReport {
     pub clustered: bool,
     /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
     pub settings: BTreeMap<String, String>,
-    /// What it said to a script, if it refuses those.
+    /// What it refuses of scripts, and what it said to that, if so.
     pub refused_scripts: Option<String>,
     /// The subscription that it refused, and what it said, if so.
     pub refused_messages: Option<String>,
@@ -170,9 +170,9 @@ impl ServerReport {
         if let Some(why) = &self.refused_scripts {
             concerns.add(
                 (Severity::Danger, ConcernKind::Scripts),
-                format!("EVAL: {why}"),
-                "no lock can be taken and given back",
-                "allow it (ACL SETUSER USER +eval +evalsha +script|load), or connect past the proxy that refuses it",
+                why.clone(),
+                "no lock can be taken, renewed and given back",
+                "allow it (ACL SETUSER USER +eval +evalsha +script|load +@read +@write), or connect past the proxy that refuses it",
             );
         }
         self.role(&mut concerns);

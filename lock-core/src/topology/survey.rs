@@ -11,6 +11,15 @@ use crate::diagnostics::concern::ServerReport;
 /// A lock's, of a name that nobody has.
 const CHANNEL: &str = "redisson_lock__channel:{locklab-survey}";
 
+/// Tries what a holder's scripts do once it has the lock, on a key that is not there, and says what the first refusal is about. A refusal
+/// of what an acquire does needs no such trial: the acquire itself fails.
+const HOLDER_COMMANDS: &str = "
+    for _, words in ipairs({{'pttl'}, {'pexpire', 1}, {'get'}, {'hexists', 'x'}, {'hget', 'x'}, {'hdel', 'x'}, {'del'}}) do
+        local answer = redis.pcall(words[1], KEYS[1], unpack(words, 2))
+        if type(answer) == 'table' and answer.err then return words[1] .. ': ' .. answer.err end
+    end
+    return 1";
+
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
 pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
     let lease = node.current(Purpose::Command)?;
@@ -63,7 +72,8 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         // One name each: servers before 7.0 take no more.
         questions.cmd("CONFIG").arg("GET").arg(name);
     }
-    questions.cmd("EVAL").arg("return 1").arg(1).arg(CHANNEL);
+    questions.cmd("EVAL").arg(HOLDER_COMMANDS);
+    questions.arg(1).arg(CHANNEL);
     let asked = lease.conn.pipeline(&questions, questions.len());
     match timeout_at(deadline, asked).await {
         Ok(Ok(answers)) => {
@@ -127,13 +137,25 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
             report.settings.insert((*name).to_owned(), value);
         }
     }
-    // The key may be another node's, or forbidden: that says nothing about scripts.
-    if let Some(Value::ServerError(error)) = answers.last() {
-        let why = error.to_string();
-        let lower = why.to_lowercase();
-        if lower.contains("'eval'") || lower.contains("unsupported") {
-            report.refused_scripts = Some(why);
-        }
-    }
+    report.refused_scripts = answers.last().and_then(refused_script);
     report
+}
+
+/// What the server says if it refuses scripts, or what they do. The key may be another node's, or forbidden, and a replica takes no
+/// writes: that says nothing.
+fn refused_script(answer: &Value) -> Option<String> {
+    let (why, signs): (_, &[&str]) = match answer {
+        Value::ServerError(error) => (error.to_string(), &["'eval'", "unsupported"]),
+        Value::BulkString(refusal) => (
+            String::from_utf8_lossy(refusal).into_owned(),
+            &["permission", "can't run this command", "unknown"],
+        ),
+        _ => return None,
+    };
+    let lower = why.to_lowercase();
+    let is_refused = signs.iter().any(|sign| lower.contains(sign));
+    is_refused.then(|| match answer {
+        Value::BulkString(_) => why,
+        _ => format!("EVAL: {why}"),
+    })
 }
