@@ -7,6 +7,9 @@ use crate::Findings;
 /// Above this a file is probably two; advice, never a failure, since lists and tests may be long.
 const LINES_ADVISED: usize = 600;
 
+/// A comment is read best below this width; code is formatted to the same.
+const COMMENT_COLUMNS: usize = 110;
+
 pub(crate) fn sources(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let crates = entries.map(|entry| entry.path());
@@ -54,6 +57,13 @@ pub(crate) fn check(root: &Path) -> Findings {
             ));
         }
         for (number, line) in text.lines().enumerate() {
+            if is_wide_comment(line) {
+                findings.push(format!(
+                    "{}:{}: a comment of more than {COMMENT_COLUMNS} columns",
+                    shown(root, &path),
+                    number + 1
+                ));
+            }
             for mark in marks() {
                 if line.contains(&mark) {
                     findings.push(format!("{}:{}: `{mark}`", shown(root, &path), number + 1));
@@ -63,6 +73,16 @@ pub(crate) fn check(root: &Path) -> Findings {
     }
     findings.extend(scenarios(root));
     findings
+}
+
+/// A row of a table cannot be broken, and neither can a word.
+fn is_wide_comment(line: &str) -> bool {
+    let text = line.trim_start();
+    let words = text.trim_start_matches(['/', '!', ' ']);
+    text.starts_with("//")
+        && line.chars().count() > COMMENT_COLUMNS
+        && !words.starts_with('|')
+        && words.contains(' ')
 }
 
 /// Marks that stand for unfinished work; spelt apart so that this file does not find itself.
