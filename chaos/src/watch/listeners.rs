@@ -1,6 +1,5 @@
 //! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what may have happened in between.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,8 +17,6 @@ const PIECE: usize = 64 << 10;
 /// A listener that is to end goes on until nothing has come for so long, and for [`END`] at most.
 const SILENCE: Duration = Duration::from_millis(20);
 const END: Duration = Duration::from_secs(1);
-/// Lines of a set of masters wait for so long for older ones of other members.
-const SKEW_US: u64 = 250_000;
 /// Keys of one server that wait to be read.
 const KEYS: usize = 64;
 /// A connection that has ended is opened again after this, again and again.
@@ -101,12 +98,6 @@ pub(super) struct Source {
     wanted: mpsc::Sender<WantedKey>,
 }
 
-/// What waits for older lines of other members of a set.
-enum Unordered {
-    Line(Vec<u8>),
-    Key(KeyState),
-}
-
 impl Source {
     /// The server was looked at. One that was started anew shows that when its connection is opened again, and one that is promoted ends its
     /// connections in that moment: the look before that one tells what it was.
@@ -130,10 +121,6 @@ pub(super) struct Listeners {
     pub(super) masters: Vec<String>,
     /// Servers of one group are single masters.
     is_alone: bool,
-    /// The servers are a set of masters, whose lines are put in the order of their times.
-    is_set: bool,
-    unordered: BTreeMap<(u64, u64), (usize, Unordered)>,
-    ordered: u64,
 }
 
 impl Listeners {
@@ -146,9 +133,6 @@ impl Listeners {
             pieces,
             stop: watch::Sender::default(),
             masters: Vec::new(),
-            is_set: kind == TopologyKind::Masters,
-            unordered: BTreeMap::new(),
-            ordered: 0,
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
         }
     }
@@ -217,33 +201,19 @@ impl Listeners {
                         continue;
                     };
                     let is_of = |master: &String| master.as_bytes() == line.client;
-                    // Those of one server keep their order.
                     source.last_us = source.last_us.max(line.time_us);
-                    if self.is_set {
-                        self.ordered += 1;
-                        let order = (source.last_us, self.ordered);
-                        let line = Unordered::Line(text.to_vec());
-                        self.unordered.insert(order, (place, line));
-                    } else if !self.masters.iter().any(is_of) {
+                    if !self.masters.iter().any(is_of) {
                         self.watcher.line(place, &line);
                     }
                 }
-                let newest_us = source.last_us;
-                self.take_ordered(newest_us.saturating_sub(SKEW_US));
                 for key in self.watcher.wanted_keys() {
                     // A server that answers slowly is asked for less.
                     let _ = self.sources[key.source].wanted.try_send(key);
                 }
                 return None;
             }
-            Piece::Key(state) if self.is_set => {
-                self.ordered += 1;
-                let order = (source.last_us, self.ordered);
-                self.unordered.insert(order, (place, Unordered::Key(state)));
-                return None;
-            }
             Piece::Key(state) => {
-                self.watcher.key_state(&state, source.last_us);
+                self.watcher.key_state(state, source.last_us);
                 return None;
             }
             Piece::Closed => source.listens = false,
@@ -257,26 +227,8 @@ impl Listeners {
         Some(place)
     }
 
-    /// Takes the lines of a set of masters up to a time in the order of their times: which server's came first says nothing.
-    fn take_ordered(&mut self, until_us: u64) {
-        while let Some(first) = self.unordered.first_entry()
-            && first.key().0 <= until_us
-        {
-            let time_us = first.key().0;
-            match first.remove() {
-                (_, Unordered::Key(state)) => self.watcher.key_state(&state, time_us),
-                (place, Unordered::Line(text)) => {
-                    if let Some(line) = MonitorLine::parse(&text) {
-                        self.watcher.line(place, &line);
-                    }
-                }
-            }
-        }
-    }
-
     /// Nobody listened to a server for a while: what may have happened to its locks.
     fn reopened(&mut self, place: usize, before: Option<&ServerInfo>, now: Option<&ServerInfo>) {
-        self.take_ordered(u64::MAX);
         let (Some(before), Some(now)) = (before, now) else {
             return self.watcher.gap(place);
         };
@@ -301,7 +253,6 @@ impl Listeners {
         {
             self.take(place, piece);
         }
-        self.take_ordered(u64::MAX);
     }
 }
 

@@ -231,9 +231,16 @@ impl Assembler {
         [script, completed]
     }
 
-    /// Scripts whose commands are complete as far as anybody knows.
-    pub(super) fn rest(&mut self) -> Vec<Unit> {
-        self.scripts.iter_mut().filter_map(Option::take).collect()
+    /// When the script of a server began whose commands may go on.
+    pub(super) fn script_us(&self, source: usize) -> Option<u64> {
+        self.scripts.get(source)?.as_ref().map(|unit| unit.time_us)
+    }
+
+    /// The scripts that began before this time, which are complete as far as anybody knows.
+    pub(super) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
+        let all = self.scripts.iter_mut();
+        all.filter_map(|script| script.take_if(|unit| unit.time_us < us))
+            .collect()
     }
 
     /// Forgets what was under way at a server.

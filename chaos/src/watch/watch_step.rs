@@ -6,8 +6,8 @@ use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldOrigin, LockOwner, LockState, NotedEvent, RefusedWaiter,
-    SeenFinding, ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent,
+    RefusedWaiter, SeenFinding, ServerHold, WatchOptions, count,
 };
 use super::patterns::Patterns;
 use super::recipe_table::Recipe;
@@ -410,6 +410,14 @@ impl WatchStep<'_> {
                 self.found_now(lock, kind, Certainty::Violated, length_us, &line);
             }
         }
+    }
+
+    /// A hold that is known only now, when it has been given back: whoever has the lock by now is not concerned.
+    pub(super) fn add_past_hold(&mut self, lock: &mut LockState, attempt: AcquireAttempt) {
+        let now = (std::mem::take(&mut lock.holds), lock.broken_promise.take());
+        self.grant(lock, attempt);
+        self.released(lock, 0, &HoldChange::by(attempt.owner));
+        (lock.holds, lock.broken_promise) = now;
     }
 
     /// The hold that a server lost, found late: its lease is over now, and was not when another was granted.

@@ -1,5 +1,7 @@
 //! Follows the locks of servers through their commands, and says at the end what was seen of them.
 
+use std::collections::BTreeMap;
+
 use cluster_config::MonitorLine;
 use hashbrown::HashMap;
 use results::history::Line;
@@ -16,7 +18,7 @@ use super::patterns::{LibraryTrace, Patterns, pattern_of};
 use super::recipe_table::{HASH, Recipe, SET_NX};
 use super::recipes::{self, ScriptRole};
 use super::units::{Assembler, Unit, hash};
-use super::votes::{MemberVote, Votes, WHOLE_SET};
+use super::votes::{Majority, MemberVote, Votes, WHOLE_SET};
 use super::watch_step::WatchStep;
 
 /// Locks that are followed at a time.
@@ -27,6 +29,9 @@ const MANY_LOCKS: usize = 2_000;
 /// Keys are read so often at most, and so many at once.
 const READ_EVERY_US: u64 = 20_000;
 const READS_AT_ONCE: u64 = 16;
+
+/// What a member of a set of masters did waits for so long for older news of other members.
+const SKEW_US: u64 = 1_000_000;
 
 /// What was seen of locks.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +56,14 @@ impl MemberRecords {
     fn all(&mut self) -> (&mut Patterns, &mut Vec<SeenFinding>, &mut Vec<Line>) {
         (&mut self.patterns, &mut self.findings, &mut self.history)
     }
+}
+
+/// What comes of a server, in its order.
+#[derive(Debug)]
+enum ServerNews {
+    Ran(Unit),
+    /// What a key held at this place of the traffic.
+    KeyRead(KeyState),
 }
 
 type Locks = HashMap<Box<[u8]>, LockState>;
@@ -84,6 +97,10 @@ pub struct Watcher {
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
     source: usize,
+    /// Of a set of masters: what was not applied yet, in the order of its times, and until when that of each member is known.
+    unordered: BTreeMap<(u64, u64), ServerNews>,
+    members_us: HashMap<usize, u64>,
+    ordered: u64,
     /// Keys that are to be read; `None`: there is nobody to read them.
     wanted: Option<Vec<WantedKey>>,
     /// The reads so far are paid for by then.
@@ -126,7 +143,11 @@ impl Watcher {
     }
 
     /// Takes what a key held at this time of its source.
-    pub(super) fn key_state(&mut self, state: &KeyState, time_us: u64) {
+    pub(super) fn key_state(&mut self, state: KeyState, time_us: u64) {
+        self.take(state.wanted.source, time_us, ServerNews::KeyRead(state));
+    }
+
+    fn see_key(&mut self, state: &KeyState, time_us: u64) {
         let wanted = &state.wanted;
         let place = LockPlace {
             group: self.group_of(wanted.source),
@@ -175,7 +196,7 @@ impl Watcher {
 
     /// Says that each source is one of so many independent masters, a majority of which grants a lock.
     pub fn set_members(&mut self, members: usize) {
-        self.votes = Votes::of_members(members);
+        self.votes.members = members;
     }
 
     /// By how much the clocks of servers may differ.
@@ -198,14 +219,58 @@ impl Watcher {
         let group = self.group_of(source);
         self.watched_from_us.entry(group).or_insert(line.time_us);
         for unit in self.assembler.line(source, line).into_iter().flatten() {
-            self.unit(&unit);
+            self.take(source, unit.time_us, ServerNews::Ran(unit));
+        }
+        if self.votes.members > 0 {
+            self.apply_older(source, line.time_us);
         }
     }
 
-    fn unit(&mut self, unit: &Unit) {
-        self.source = unit.source;
-        let group = self.group_of(unit.source);
-        recipes::apply(self, group, unit);
+    /// Applies what a server did: at once, or of a set of masters in the order of time. A script is whole when its server's next command comes, and
+    /// which connection's lines come first says nothing.
+    fn take(&mut self, source: usize, time_us: u64, news: ServerNews) {
+        if self.votes.members == 0 {
+            return self.apply(news, time_us);
+        }
+        // That of one server keeps its order.
+        let begun_us = self.members_us.get(&source).copied();
+        self.ordered += 1;
+        let order = (time_us.max(begun_us.unwrap_or(0)), self.ordered);
+        self.unordered.insert(order, news);
+    }
+
+    /// Applies what nothing can come before any more, now that a member has run a command at this time.
+    fn apply_older(&mut self, source: usize, time_us: u64) {
+        let begun_us = self.assembler.script_us(source).unwrap_or(time_us);
+        let known_us = self.members_us.entry(source).or_default();
+        *known_us = begun_us.max(*known_us);
+        let patience_us = self.last_us.saturating_sub(SKEW_US);
+        for unit in self.assembler.begun_before(patience_us) {
+            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
+        }
+        let is_heard_of_all = self.members_us.len() >= self.votes.members;
+        let all_us = self.members_us.values().copied().min();
+        let all_us = all_us.filter(|_| is_heard_of_all).unwrap_or(0);
+        self.apply_until(all_us.max(patience_us));
+    }
+
+    fn apply_until(&mut self, until_us: u64) {
+        while let Some(first) = self.unordered.first_entry()
+            && first.key().0 < until_us
+        {
+            let ((time_us, _), news) = first.remove_entry();
+            self.apply(news, time_us);
+        }
+    }
+
+    fn apply(&mut self, news: ServerNews, time_us: u64) {
+        match news {
+            ServerNews::Ran(unit) => {
+                self.source = unit.source;
+                recipes::apply(self, self.group_of(unit.source), &unit);
+            }
+            ServerNews::KeyRead(state) => self.see_key(&state, time_us),
+        }
     }
 
     /// Nothing is known of a source since its last line, as after a lost connection. What was held may be over.
@@ -238,9 +303,10 @@ impl Watcher {
     }
 
     fn finish_units(&mut self) {
-        for unit in self.assembler.rest() {
-            self.unit(&unit);
+        for unit in self.assembler.begun_before(u64::MAX) {
+            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
         }
+        self.apply_until(u64::MAX);
     }
 
     fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
@@ -383,12 +449,24 @@ impl Watcher {
 
     /// A member of a set has voted: what a majority does, the set does.
     fn vote(&mut self, place: &LockPlace<'_>, vote: MemberVote) {
-        if !self.votes.add(place.group, place.key, &vote) {
+        let now_us = place.time_us;
+        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else {
             return;
-        }
-        let place = self.counted(place);
+        };
+        let mut place = self.counted(place);
+        let Majority { from_us, over_us } = majority;
         match vote {
-            MemberVote::Granted(attempt) => self.attempt(&place, attempt, AttemptOutcome::Granted),
+            MemberVote::Granted(attempt) => {
+                let attempt = AcquireAttempt {
+                    time_us: from_us,
+                    ..attempt
+                };
+                let Some(over_us) = over_us else {
+                    return self.attempt(&place, attempt, AttemptOutcome::Granted);
+                };
+                place.time_us = over_us;
+                self.with(&place, |step, lock| step.add_past_hold(lock, attempt));
+            }
             MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
             MemberVote::Renewed(change, until_us) => self.renew(&place, change, until_us),
             MemberVote::Released(change) => self.release(&place, change),
