@@ -362,6 +362,42 @@ fn what_a_late_holder_writes_is_revived_or_extends_anothers_hold() {
 }
 
 #[test]
+fn what_writes_a_held_key_by_another_name_is_understood() {
+    let held = || cycles(6, 1_000, 10).set(10_000, 5001, A, 10_000);
+    for words in [
+        &["SETEX", "order:1", "10", B][..],
+        &["PSETEX", "order:1", "10000", B],
+        &["GETSET", "order:1", B],
+    ] {
+        let stolen = held()
+            .line(10_100, 5002, words)
+            .release(10_200, 5002, B, true)
+            .seen();
+        let overlap = finding(&stolen, "overlap");
+        assert_eq!((overlap.count, overlap.worst_ms), (1, Some(9_900.0)));
+        assert_eq!(stolen.report.locks[0].released, 7, "{words:?}");
+        let has_end = kinds(&stolen).iter().all(|(kind, _)| kind != "no-expiry");
+        assert_eq!(has_end, words[0] != "GETSET", "{:?}", kinds(&stolen));
+    }
+    // By the holder it is a renewal: B comes after the first lease, and before the second.
+    let renewed = held()
+        .line(19_000, 5001, &["SETEX", "order:1", "10", A])
+        .set(25_000, 5002, B, 10_000)
+        .release(26_000, 5001, A, true)
+        .seen();
+    let lock = &renewed.report.locks[0];
+    assert_eq!((lock.renewals, lock.refusals, lock.expired), (1, 1, 0));
+    let endless = held()
+        .line(10_100, 5001, &["PERSIST", "order:1"])
+        .set(30_000, 5002, B, 10_000)
+        .release(40_000, 5001, A, true)
+        .seen();
+    assert_eq!(finding(&endless, "no-expiry").count, 1);
+    let lock = &endless.report.locks[0];
+    assert_eq!((lock.refusals, lock.expired, lock.released), (1, 0, 7));
+}
+
+#[test]
 fn what_only_all_of_it_shows_is_likely() {
     let mut renewed = Traffic::default();
     for round in 0..6 {

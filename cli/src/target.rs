@@ -212,6 +212,15 @@ impl Servers {
     }
 
     pub(crate) async fn ask(&mut self) -> anyhow::Result<&External> {
+        self.find(true).await
+    }
+
+    /// The same of a set of masters, some of which may be down.
+    pub(crate) async fn ask_some(&mut self) -> anyhow::Result<&External> {
+        self.find(false).await
+    }
+
+    async fn find(&mut self, all_answer: bool) -> anyhow::Result<&External> {
         let (described, shown) = match &self.target {
             Some(target) => (
                 external_target(target, self.kind).await?,
@@ -222,12 +231,15 @@ impl Servers {
                 (described, results::secrets::redact(&self.url))
             }
         };
-        let found = External::find(described, (self.url.clone(), shown), self.mine)
-            .await
-            .map_err(|error| match error {
-                ClusterError::Missing(_) => exit::missing(error),
-                _ => exit::usage(error),
-            })?;
+        let urls = (self.url.clone(), shown);
+        let found = match all_answer {
+            true => External::find(described, urls, self.mine).await,
+            false => External::find_some(described, urls, self.mine).await,
+        };
+        let found = found.map_err(|error| match error {
+            ClusterError::Missing(_) => exit::missing(error),
+            _ => exit::usage(error),
+        })?;
         self.kind = found.topology().kind;
         self.loopback = found.is_loopback();
         self.named_by_address = found.is_named_by_address();

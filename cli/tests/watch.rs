@@ -92,8 +92,13 @@ fn watched(servers: &[&str], subject: &str, lease: &str, hold: &str) -> Watched 
         said.read_line(&mut line).unwrap();
         line.contains("watched from now on")
     });
-    // The file's subject says which kind is tried.
-    let scenario = SCENARIO.replace("lock-core:plain", subject);
+    // The file's subject says which kind is tried: `peer:redsync, redlock`.
+    let (subject, kind) = subject.split_once(", ").unwrap_or((subject, ""));
+    let of_file = match kind {
+        "" => subject.to_owned(),
+        kind => format!("lock-core:{kind}"),
+    };
+    let scenario = SCENARIO.replace("lock-core:plain", &of_file);
     let scenario = scenario.replace("LEASE", lease).replace("HOLD", hold);
     let scenario = scenario.replace("single", servers[0]);
     std::fs::write(dir.path().join("watched.toml"), scenario).unwrap();
@@ -185,10 +190,10 @@ impl Compared {
         found as f64 / of.max(1) as f64
     }
 
-    fn is_good(&self) -> bool {
+    fn is_good(&self, may_see_more: bool) -> bool {
         let releases = Self::share(self.releases_found, self.releases);
         let least = Self::share(self.grants_found, self.grants).min(releases);
-        self.grants > 0 && least >= 0.999 && self.invented == 0
+        self.grants > 0 && least >= 0.999 && (may_see_more || self.invented == 0)
     }
 }
 
@@ -341,7 +346,10 @@ fn sound_lock_is_counted(servers: &str, subject: &str) -> Watched {
         let counted = (lock["grants"].as_u64(), lock["released"].as_u64());
         assert_eq!(counted, (granted, released), "{subject}: {seen}");
     } else {
-        assert!(compared.is_good(), "{subject}: {compared:?} {seen}");
+        // Of several locks one may be granted and given back, since another was not: that is recorded nowhere.
+        let is_multi = subject == "lock-core:multi";
+        let is_good = compared.is_good(is_multi);
+        assert!(is_good, "{subject}: {compared:?} {seen}");
     }
     let sure = kinds(seen, &["sure", "violated"]);
     assert_eq!(sure, Vec::<String>::new(), "{subject}: {seen}");
@@ -443,7 +451,7 @@ fn sound_lock_under_faults(kind: &str, runs: usize) {
         let subject = format!("lock-core:{kind}");
         let scenario = FAULTS.replace("SUBJECT", &subject);
         let scenario = scenario.replace("\"single\"", &format!("\"{servers}\""));
-        let (recorded, seen) = watched_scenario(&scenario);
+        let (recorded, seen) = watched_scenario(&scenario, &[]);
         let sure = kinds(&seen, &["sure", "violated"]);
         assert_eq!(
             sure,
@@ -505,6 +513,108 @@ fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
     }
 }
 
+/// Sound locks by their servers: each kind of this library, the usual recipes, and other libraries where they are built.
+const SOUND: [(&str, &[&str]); 2] = [
+    (
+        "single",
+        &[
+            "lock-core:plain",
+            "lock-core:reentrant",
+            "lock-core:non-reentrant",
+            "lock-core:fenced",
+            "lock-core:spin",
+            "lock-core:fair",
+            "lock-core:queued",
+            "lock-core:read",
+            "lock-core:write",
+            "lock-core:multi",
+            "lock-core:semaphore",
+            "lock-core:permits",
+            "baseline:set-nx-px",
+            "baseline:watch-multi",
+            "baseline:raw-scripts",
+            "peer:redisson, reentrant",
+            "peer:redsync, plain",
+            "peer:bsm-redislock, plain",
+            "peer:redis-py, plain",
+            "peer:node-redlock, plain",
+            "peer:redis-semaphore, plain",
+            "peer:rslock, plain",
+        ],
+    ),
+    (
+        "masters",
+        &[
+            "lock-core:redlock",
+            "broken:no-validity",
+            "peer:redisson, redlock",
+            "peer:redsync, redlock",
+            "peer:node-redlock, redlock",
+            "peer:redis-semaphore, redlock",
+            "peer:rslock, redlock",
+        ],
+    ),
+];
+
+/// Each broken lock, a scenario that convicts it or "" for the load above with short leases, and the finding by which its traffic shows the defect.
+/// "": a watch cannot know it, as the book says.
+const BROKEN: [(&str, &str, &str); 3] = [
+    ("broken:steal", "", "overlap"),
+    ("broken:value-per-client", "late-releases", "overlap"),
+    ("broken:renews-on", "renewed-key-lost", ""),
+];
+
+/// `cargo test -p cli --test watch beside_each_lock -- --ignored --nocapture` prints the tables of `docs/src/watch.md`.
+#[test]
+#[ignore = "ten minutes"]
+fn a_watch_beside_each_lock_is_as_the_book_says() {
+    let say = |line: String| writeln!(std::io::stderr(), "{line}").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let listed = json(&run(dir.path(), &["list", "subjects", "--json"]));
+    let missing = |subject: &str| {
+        let mut items = listed["items"].as_array().expect("items").iter();
+        items.any(|item| {
+            subject.starts_with(item["name"].as_str().unwrap_or("?")) && item["missing"].is_string()
+        })
+    };
+    for (servers, subjects) in SOUND {
+        for subject in subjects.iter().filter(|subject| !missing(subject)) {
+            let Watched { seen, compared, .. } = sound_lock_is_counted(servers, subject);
+            let lock = lock(&seen);
+            say(format!(
+                "| `{subject}` | {servers} | {} | {} | {} | {} | {} |",
+                lock["grants"],
+                compared.grants_found,
+                compared.releases_found,
+                compared.invented,
+                lock["library"].as_str().unwrap_or_default()
+            ));
+        }
+    }
+    for (subject, scenario, finding) in BROKEN {
+        let scenario_file = format!("../chaos/scenarios/{scenario}.toml");
+        let (found, sure) = match scenario {
+            "" => {
+                let Watched { seen, .. } = watched(&["single"], subject, "100ms", "20ms..200ms");
+                (kinds(&seen, &["violated", "sure", "likely"]), seen)
+            }
+            _ => {
+                let text = std::fs::read_to_string(&scenario_file).expect(scenario);
+                let (_, seen) = watched_scenario(&text, &["--subject", subject]);
+                (kinds(&seen, &["violated", "sure", "likely"]), seen)
+            }
+        };
+        say(format!(
+            "| `{subject}` | {scenario} | {} |",
+            found.join(", ")
+        ));
+        assert!(
+            finding.is_empty() || found.iter().any(|one| one == finding),
+            "{subject}: {sure}"
+        );
+    }
+}
+
 /// The master's last grants reach no replica before it dies: the promoted server grants them again.
 const FAILOVER: &str = r#"
 name = "lost"
@@ -533,12 +643,13 @@ fault = "kill"
 on = "master"
 "#;
 
-/// Watches the servers of a scenario while it runs: its result, and what the watch says.
-fn watched_scenario(text: &str) -> (Value, Value) {
+/// Watches the servers of a scenario while it runs: its result, and what the watch says. `more`: arguments of the run.
+fn watched_scenario(text: &str, more: &[&str]) -> (Value, Value) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("watched.toml"), text).unwrap();
     let mut command = locklab(dir.path());
     command.args(["chaos", "watched.toml", "--out", "run", "--json"]);
+    command.args(more);
     let chaos = command.stdout(Stdio::piped()).spawn().expect("it runs");
     until("its load runs", || {
         let history = std::fs::metadata(dir.path().join("run/history.jsonl"));
@@ -561,7 +672,7 @@ fn a_failover_that_loses_grants_is_an_overlap() {
     std::thread::scope(|scope| {
         for kind in ["sentinel", "cluster"] {
             scope.spawn(move || {
-                let (recorded, seen) = watched_scenario(&FAILOVER.replace("KIND", kind));
+                let (recorded, seen) = watched_scenario(&FAILOVER.replace("KIND", kind), &[]);
                 let proven = &recorded["verdicts"]["contract"]["anomalies"];
                 let proven = proven.as_array().map_or(0, Vec::len) as u64;
                 assert!(proven > 0, "{kind}: {recorded}");
@@ -794,7 +905,7 @@ fn start_up(dir: &Path, servers: &[&str]) -> (Child, String) {
 fn servers_with_certificates_are_watched_alike() {
     let servers = ["single", "--tls", "--acl"];
     let watched = watched(&servers, "lock-core:plain", "3s", "2ms..8ms");
-    assert!(watched.compared.is_good(), "{:?}", watched.compared);
+    assert!(watched.compared.is_good(false), "{:?}", watched.compared);
 }
 
 #[test]

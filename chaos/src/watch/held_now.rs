@@ -18,24 +18,33 @@ const STEP: usize = 500;
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Every master, key by key; a server is left alone between two steps for as long as one took.
+/// Every master, key by key; a server is left alone between two steps for as long as one took. Of those that do not answer `note` is told.
 ///
 /// # Errors
-/// A server that does not answer.
+/// None answers, or one of them no longer.
 pub async fn look_once(
     servers: &External,
     show_values: bool,
     cancel: &watch::Receiver<bool>,
+    note: &(dyn Fn(&str) + Sync),
 ) -> Result<WatchedTraffic, RunError> {
     let mut report = WatchReport {
         source: "once".to_owned(),
         ..WatchReport::default()
     };
     let all = servers.data_servers().into_iter();
+    let mut silent = None;
     for (address, _) in all.filter(|one| one.1 == Role::Master) {
         let missing = |why: String| RunError::Missing(format!("{address}: {why}"));
         let unanswered = |error: redis::RedisError| missing(error.to_string());
-        let mut connection = servers.connection(address, ANSWER).await.map_err(missing)?;
+        let mut connection = match servers.connection(address, ANSWER).await {
+            Ok(connection) => connection,
+            Err(why) => {
+                note(&format!("{address} is left out: {why}"));
+                silent.get_or_insert(missing(why));
+                continue;
+            }
+        };
         report.servers.push(address.to_string());
         let mut cursor = "0".to_owned();
         loop {
@@ -77,6 +86,9 @@ pub async fn look_once(
             }
             sleep(began.elapsed().min(Duration::from_millis(100))).await;
         }
+    }
+    if let Some(why) = silent.filter(|_| report.servers.is_empty()) {
+        return Err(why);
     }
     let holders = &mut report.holders;
     holders.sort_by(|a, b| (a.left_ms.is_some(), &a.lock).cmp(&(b.left_ms.is_some(), &b.lock)));

@@ -160,10 +160,9 @@ impl ServerHold {
         self.origin != HoldOrigin::Inferred
     }
 
-    /// Whether it has no end and never had one. Permits of a semaphore have none by their nature.
+    /// Whether it has no end. Permits of a semaphore have none by their nature.
     pub(super) fn never_ends(&self) -> bool {
-        let ends = self.until_us.or(self.attempt.until_us);
-        ends.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
+        self.until_us.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
     }
 
     /// Whether the lease may have ended by then.

@@ -68,6 +68,22 @@ impl<'a> SetOptions<'a> {
     }
 }
 
+/// The value that a command of SET's family writes, and its options; `None`: it is none of them.
+fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_>)> {
+    let ends = |unit_us| SetOptions {
+        until_us: end_us(time_us, command.number(2), unit_us),
+        ..SetOptions::default()
+    };
+    let (value, options) = match () {
+        () if command.is("SET") => (2, SetOptions::of(command, time_us)),
+        () if command.is("SETEX") => (3, ends(1_000_000)),
+        () if command.is("PSETEX") => (3, ends(1_000)),
+        () if command.is("GETSET") => (2, SetOptions::default()),
+        () => return None,
+    };
+    Some((command.arg(value)?, options))
+}
+
 pub(super) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
     let number = u64::try_from(number?).ok()?;
     Some(from_us.saturating_add(number.saturating_mul(unit_us)))
@@ -145,14 +161,15 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
     };
     let place = LockPlace { key, ..*place };
     let attempt = |recipe, value: &[u8], until_us| attempt(&place, recipe, value, until_us, false);
-    let value = command.arg(2).unwrap_or_default();
+    let set = written(command, place.time_us);
+    let value = set.as_ref().map(|(value, _)| *value);
+    let value = value.or_else(|| command.arg(2)).unwrap_or_default();
     let trace = LibraryTrace {
         value,
-        takes: command.is("SET") || command.is("SETNX"),
+        takes: set.is_some() || command.is("SETNX"),
         ..LibraryTrace::default()
     };
-    if command.is("SET") {
-        let options = SetOptions::of(command, place.time_us);
+    if let Some((value, options)) = set {
         if let Some(compared) = options.compares {
             let done = watcher.holder_is(&place, compared);
             if done.is_some() {
@@ -200,6 +217,9 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
         let done = watcher.holder_is(&place, compared);
         watcher.count_command(&place, &trace);
         watcher.release(&place, change(&place, Some(compared), true, done));
+    } else if command.is("PERSIST") {
+        watcher.count_command(&place, &trace);
+        watcher.renew(&place, change(&place, None, false, None), None);
     } else if let Some(until_us) = expire_until_us(command, place.time_us) {
         watcher.count_command(&place, &trace);
         match until_us <= place.time_us {

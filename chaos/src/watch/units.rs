@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::LazyLock;
 
 use cluster_config::MonitorLine;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long, and memory stays bounded.
 const WORD_MAX: usize = 2 * 1024;
@@ -140,16 +141,14 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Commands that may do something to a lock; all others are passed over without a copy.
+static NAMES: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| {
+    let names = "SET SETNX SETEX PSETEX GETSET GET GETDEL DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR DECR HSET \
+                 HSETNX HINCRBY HDEL ZADD ZREM ZREMRANGEBYSCORE BLPOP LPUSH RPUSH MULTI EXEC DISCARD WATCH UNWATCH FLUSHALL FLUSHDB RENAME";
+    names.split(' ').map(str::as_bytes).collect()
+});
+
 fn matters(name: &[u8]) -> bool {
-    const NAMES: [&str; 30] = [
-        "SET", "SETNX", "GET", "GETDEL", "DEL", "UNLINK", "DELEX", "DELIFEQ", "EXPIRE", "PEXPIRE",
-        "EXPIREAT", "INCR", "DECR", "HSET", "HSETNX", "HINCRBY", "HDEL", "ZADD", "ZREM", "BLPOP",
-        "LPUSH", "RPUSH", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "FLUSHALL", "FLUSHDB",
-        "RENAME",
-    ];
-    const LONG_NAMES: [&str; 2] = ["PEXPIREAT", "ZREMRANGEBYSCORE"];
-    let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-    name.len() <= 16 && NAMES.iter().chain(&LONG_NAMES).any(is)
+    name.len() <= 16 && NAMES.contains(&*name.to_ascii_uppercase())
 }
 
 impl Assembler {

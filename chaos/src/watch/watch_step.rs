@@ -247,7 +247,8 @@ impl WatchStep<'_> {
         lock.candidates.clear();
         if let Some(hold) = lock.hold_mut(&attempt.owner) {
             hold.depth += 1;
-            hold.until_us = attempt.until_us;
+            // A shorter lease leaves the key's end as it is.
+            hold.until_us = attempt.until_us.or(hold.until_us);
             return;
         }
         self.make_room(lock, &attempt, "the server had lost it");

@@ -70,14 +70,26 @@ fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<DiscoveredServe
     (topology, all)
 }
 
+/// All masters of a set, of which one at least answers.
 async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
+    let ping = async |dial: &Dial| Ok(ask(dial, &["PING"], ANSWER).await?);
+    first_answer(target, Role::Master, ping).await?;
+    let all = target.addresses.iter();
+    Ok(all.map(|address| server(Role::Master, *address)).collect())
+}
+
+/// Whether each server that a target names by its address answers; sentinels and clusters say themselves which of theirs do.
+pub(super) async fn require_all(target: &ExternalTarget) -> Result<(), ClusterError> {
+    let is_known_by_others = matches!(target.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
+    if is_known_by_others || !target.kind.is_redis() {
+        return Ok(());
+    }
     for address in &target.addresses {
         ask(&target.dial(Role::Master, *address), &["PING"], ANSWER)
             .await
             .map_err(|why| unreachable(*address, &why))?;
     }
-    let all = target.addresses.iter();
-    Ok(all.map(|address| server(Role::Master, *address)).collect())
+    Ok(())
 }
 
 async fn sentinels(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {

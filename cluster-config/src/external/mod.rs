@@ -110,8 +110,21 @@ impl External {
     /// `mine` says that servers beyond this machine may be touched.
     ///
     /// # Errors
-    /// No server answered, or one is not on this machine and nobody said that it is the user's.
+    /// One that the target names does not answer, or is not on this machine and nobody said that it is the user's.
     pub async fn find(
+        target: ExternalTarget,
+        urls: (String, String),
+        mine: bool,
+    ) -> Result<External, ClusterError> {
+        discover::require_all(&target).await?;
+        External::find_some(target, urls, mine).await
+    }
+
+    /// The same where masters of a set may be down.
+    ///
+    /// # Errors
+    /// None answers, or one is not on this machine and nobody said that it is the user's.
+    pub async fn find_some(
         target: ExternalTarget,
         (url, shown_url): (String, String),
         mine: bool,

@@ -94,11 +94,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                     "watch reads the traffic of Redis and Valkey alone",
                 ));
             }
-            let found = servers.ask().await?.clone();
+            let found = servers.ask_some().await?.clone();
             let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
             let cancel = keeper.cancel.flag();
+            let note = |line: &str| terminal.note(line);
             let traffic = match options.once {
-                true => look_once(&found, options.show_values, &cancel).await,
+                true => look_once(&found, options.show_values, &cancel, &note).await,
                 false => {
                     let live = LiveWatch {
                         length: options.length,
@@ -106,7 +107,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                         max_cost: options.max_cost,
                         cancel,
                     };
-                    watch_live(found, &live, watching, &|line| terminal.note(line)).await
+                    watch_live(found, &live, watching, &note).await
                 }
             };
             match traffic {
