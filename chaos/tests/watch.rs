@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use chaos::watch::{WatchOptions, WatchedTraffic, read_bytes};
+use chaos::watch::{WatchOptions, WatchedTraffic, Watcher, read_bytes};
+use cluster_config::MonitorLine;
 use results::watch::{Certainty, WatchFinding};
 
 const RELEASE: &str =
@@ -359,6 +360,90 @@ fn what_a_late_holder_writes_is_revived_or_extends_anothers_hold() {
         .seen();
     let extended = finding(&seen, "extended-by-another");
     assert_eq!(extended.certainty, Certainty::Sure);
+}
+
+#[test]
+fn renewals_tell_connections_apart_as_releases_do() {
+    let renewed = (1..6).fold(Traffic::default().set(0, 5001, A, 500), |traffic, step| {
+        traffic.line(step * 100, 5001, &["PEXPIRE", "order:1", "500"])
+    });
+    // A stops for longer than its lease; B holds the lock when it comes back.
+    let seen = renewed
+        .set(700, 5002, B, 500)
+        .set(1_500, 5002, B, 500)
+        .line(1_600, 5001, &["PEXPIRE", "order:1", "500"])
+        .line(1_700, 5001, &["PEXPIRE", "order:1", "500"])
+        .release(1_800, 5002, B, true)
+        .seen();
+    assert_eq!(finding(&seen, "extended-by-another").count, 2);
+}
+
+#[test]
+fn servers_whose_clocks_differ_are_compared_no_more_closely_than_that() {
+    // A sentinel's group: its new master's clock is 300 ms behind, so B is granted the lock 250 ms before the end of A's lease by that clock.
+    let seen = |doubt_us, kept_ms: u64| {
+        let mut watcher = Watcher::new(WatchOptions::default());
+        watcher.set_clock_doubt(doubt_us);
+        let Traffic(old) = Traffic::begun().set(100, 5001, A, 1_000);
+        let new = Traffic::default().set(1_100 - kept_ms, 5002, B, 1_000);
+        let Traffic(new) = new.release(1_200, 5002, B, true);
+        for (source, text) in [(0, old), (1, new)] {
+            for line in text.lines() {
+                watcher.line(source, &MonitorLine::parse(line.as_bytes()).unwrap());
+            }
+        }
+        let seen = watcher.finish();
+        assert_eq!(seen.report.locks[0].grants, 3, "{:?}", seen.report);
+        kinds(&seen)
+            .into_iter()
+            .map(|(kind, _)| kind)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen(0, 250), ["overlap"]);
+    assert_eq!(seen(310_000, 250), [""; 0]);
+    assert_eq!(seen(310_000, 400), ["overlap", "lost-by-server"]);
+}
+
+#[test]
+fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
+    // Each master grants by a script, which is whole only when that master runs something else: on the third, nothing comes until the end.
+    let take = |ms, value: &str| {
+        let called =
+            Traffic::default().line(ms, 5001, &["EVALSHA", "aa", "1", "lock", value, "9000"]);
+        let looked = called.line(ms, 0, &["pttl", "lock"]);
+        let Traffic(text) = looked.line(ms, 0, &["set", "lock", value, "px", "9000"]);
+        text
+    };
+    let give = |ms, value: &str| {
+        let called = Traffic::default().line(ms, 5001, &["EVALSHA", "bb", "1", "lock", value]);
+        let Traffic(text) = called
+            .line(ms, 0, &["get", "lock"])
+            .line(ms, 0, &["del", "lock"]);
+        text
+    };
+    let mut watcher = Watcher::new(WatchOptions::default());
+    watcher.set_members(3);
+    let mut run = |source: usize, text: &str| {
+        watcher.set_group(source, source);
+        for line in text.lines() {
+            watcher.line(source, &MonitorLine::parse(line.as_bytes()).unwrap());
+        }
+    };
+    for (round, value) in [A, B, C].into_iter().enumerate() {
+        let ms = round as u64 * 100;
+        // The lines of one connection come before those of another, whatever happened first. One master grants nobody but itself.
+        for source in [2, 0, 1] {
+            run(source, &take(ms + source as u64, value));
+            run(source, &give(ms + 50 + source as u64, value));
+        }
+        run(2, &take(ms + 60, "a value of a minority 1"));
+        run(2, &give(ms + 70, "a value of a minority 1"));
+    }
+    let seen = watcher.finish();
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.released), (3, 3), "{:?}", seen.report);
+    assert_eq!(lock.hold_ms.max.map(f64::round), Some(49.0));
+    assert_eq!(kinds(&seen), []);
 }
 
 #[test]

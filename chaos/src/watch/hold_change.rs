@@ -100,48 +100,35 @@ impl WatchStep<'_> {
                 None => {}
             };
         }
-        let by_client = |lock: &LockState| {
-            lock.holds
-                .iter()
-                .position(|hold| hold.attempt.owner.client == change.client)
-        };
+        let is_of_client = |owner: &LockOwner| owner.client == change.client;
         if lock.holds.is_empty() && !lock.candidates.is_empty() {
-            let place = lock
-                .candidates
-                .iter()
-                .rposition(|one| one.owner.client == change.client);
+            let mut candidates = lock.candidates.iter();
+            let place = candidates.rposition(|one| is_of_client(&one.owner));
             if let Some(place) = place.filter(|_| lock.is_known || until_us.is_some()) {
                 // A lease for the taker's own key: it would not be sent by one that was refused.
                 self.decide(lock, place);
                 lock.is_known = true;
             }
         }
-        let Some(hold) = lock.holds.first() else {
+        let Some(first) = lock.holds.first() else {
             return;
         };
-        let (place, is_foreign) = match by_client(lock) {
-            Some(place) => (place, false),
-            None => {
-                let late = lock
-                    .lapsed
-                    .iter()
-                    .any(|hold| hold.attempt.owner.client == change.client);
-                let waits = lock
-                    .waiters
-                    .iter()
-                    .any(|one| one.last.owner.client == change.client);
-                (
-                    0,
-                    (late || waits)
-                        && self.patterns.of(lock.pattern).is_stable()
-                        && hold.attempt.owner.client != 0,
-                )
-            }
-        };
-        match is_foreign {
-            true => self.extended_by_another(lock, change, until_us),
-            false => self.renewed(lock, place, until_us),
+        let has_client = first.attempt.owner.client != 0;
+        let mut holds = lock.holds.iter();
+        let own = holds.position(|hold| is_of_client(&hold.attempt.owner));
+        let was_late = lock
+            .lapsed
+            .iter()
+            .any(|hold| is_of_client(&hold.attempt.owner));
+        let had_asked = was_late || lock.waiters.iter().any(|one| is_of_client(&one.last.owner));
+        let pattern = self.patterns.of(lock.pattern);
+        if own.is_none() && had_asked && has_client && pattern.is_stable() {
+            return self.extended_by_another(lock, change, until_us);
         }
+        if has_client {
+            pattern.count_client(own.is_some(), had_asked);
+        }
+        self.renewed(lock, own.unwrap_or(0), until_us);
     }
 
     pub(super) fn extended_by_another(
@@ -300,7 +287,7 @@ impl WatchStep<'_> {
             }
             None => {
                 if has_client {
-                    pattern.count_release_client(same_client, had_asked);
+                    pattern.count_client(same_client, had_asked);
                 }
                 self.released(lock, place, change);
             }

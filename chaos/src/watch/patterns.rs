@@ -13,8 +13,8 @@ use super::lock_state::SeenFinding;
 use super::recipe_table::Recipe;
 use super::units::hash;
 
-/// As many releases by the connection that took the lock, and none by another, and connections tell holders apart.
-const STABLE_RELEASES: u64 = 5;
+/// As many releases and renewals by the connection that took the lock, and none by another, and connections tell holders apart.
+const STABLE_CHANGES: u64 = 5;
 
 /// Distinct things, counted up to a bound.
 type Distinct = HashSet<u64>;
@@ -173,9 +173,9 @@ pub(super) struct LockPattern {
     pub(super) checked_releases: u64,
     pub(super) plain_releases: u64,
     pub(super) reads_before_delete: u64,
-    same_client_releases: u64,
-    other_client_releases: u64,
-    asking_client_releases: u64,
+    by_same_client: u64,
+    by_other_client: u64,
+    by_asking_client: u64,
     pub(super) expired: u64,
     pub(super) deleted_by_another: u64,
     pub(super) overwritten: u64,
@@ -247,21 +247,21 @@ impl LockPattern {
         }
     }
 
-    /// Counts a release by the connection that took the lock, or by another: one that had asked for the lock itself may have been granted it
-    /// unseen, at the end of a lease.
-    pub(super) fn count_release_client(&mut self, is_same: bool, had_asked: bool) {
+    /// Counts a release or a renewal by the connection that took the lock, or by another: one that had asked for the lock itself may have been
+    /// granted it unseen, at the end of a lease.
+    pub(super) fn count_client(&mut self, is_same: bool, had_asked: bool) {
         match (is_same, had_asked) {
-            (true, _) => self.same_client_releases += 1,
-            (false, true) => self.asking_client_releases += 1,
-            (false, false) => self.other_client_releases += 1,
+            (true, _) => self.by_same_client += 1,
+            (false, true) => self.by_asking_client += 1,
+            (false, false) => self.by_other_client += 1,
         }
     }
 
     /// Whether connections tell holders apart: no pool of connections lies between.
     pub(super) fn is_stable(&self) -> bool {
-        self.same_client_releases >= STABLE_RELEASES
-            && self.other_client_releases == 0
-            && self.asking_client_releases * 4 <= self.same_client_releases
+        self.by_same_client >= STABLE_CHANGES
+            && self.by_other_client == 0
+            && self.by_asking_client * 4 <= self.by_same_client
     }
 
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
@@ -273,10 +273,10 @@ impl LockPattern {
     /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
-        let by_owner = self.checked_releases + self.renewals + self.same_client_releases;
+        let by_owner = self.checked_releases + self.renewals + self.by_same_client;
         let counts = match recipe {
             "BLPOP of a token" | "INCR, EXPIRE" => {
-                self.same_client_releases > 0 && self.other_client_releases == 0
+                self.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
             }
             // Values that are written again and again are no locks.
             "SET" => self.released > 0 && self.overwritten * 10 <= self.grants,
