@@ -58,8 +58,13 @@ pub async fn look_once(
             for key in &keys {
                 kinds.cmd("TYPE").arg(key).cmd("PTTL").arg(key);
             }
-            let kinds = kinds.query_async(&mut connection).await;
-            let kinds: Vec<(String, i64)> = kinds.map_err(unanswered)?;
+            let kinds: Vec<(String, i64)> = match keys.is_empty() {
+                true => Vec::new(),
+                false => kinds
+                    .query_async(&mut connection)
+                    .await
+                    .map_err(unanswered)?,
+            };
             let (mut values, mut asked) = (redis::pipe(), Vec::new());
             for (key, (kind, left_ms)) in keys.iter().zip(kinds) {
                 if let Some(command) = value_command(&kind, key) {
@@ -67,12 +72,13 @@ pub async fn look_once(
                     asked.push((key, left_ms));
                 }
             }
+            let values = values.ignore_errors();
             let answers: Vec<Value> = match asked.is_empty() {
                 true => Vec::new(),
-                false => {
-                    let values = values.ignore_errors().query_async(&mut connection).await;
-                    values.map_err(unanswered)?
-                }
+                false => values
+                    .query_async(&mut connection)
+                    .await
+                    .map_err(unanswered)?,
             };
             for ((key, left_ms), answer) in asked.into_iter().zip(answers) {
                 let name = String::from_utf8_lossy(key);

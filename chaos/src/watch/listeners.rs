@@ -162,11 +162,19 @@ impl Listeners {
         if servers.topology().kind == TopologyKind::Masters {
             self.watcher.set_group(place, place);
         }
+        let info = ServerInfo::of(servers, address).await;
+        if let Some(info) = &info
+            && info.is_master
+            && !info.has_released_nothing
+        {
+            // A new shard may have given back what had moved to it.
+            self.watcher.gap(place);
+        }
         let source = Source {
             address,
             listens,
             is_followed: true,
-            info: ServerInfo::of(servers, address).await,
+            info,
             last_us: 0,
             wanted,
         };
