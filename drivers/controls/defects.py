@@ -5,8 +5,10 @@ Every lock is the sound one of its family but for its defect. A class is a defec
 dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. No scenario was made for these
 locks; the defects are those of public reports (docs/src/audit.md).
 """
+import collections
 import concurrent.futures
 import copy
+import itertools
 import pathlib
 import random
 import re
@@ -129,10 +131,14 @@ class ValuePerClient(Sound):
 
 
 class ValueIsThread(Sound):
-    """The value is the number of a thread, which another process has too."""
+    """The value is the number of the caller's thread, and each process counts its threads from 1."""
 
-    def value(self):
-        return threading.get_ident()
+    def __init__(self, hello):
+        super().__init__(hello)
+        self.threads = collections.defaultdict(itertools.count(1).__next__)
+
+    def hold(self, call):
+        return Hold(call, self.threads[call.owner])
 
 
 # How the key is taken.
