@@ -317,6 +317,65 @@ fn what_is_closer_than_the_clocks_are_known_is_unknown_both_ways() {
     assert_eq!(belief(-3, 1).state, State::Violated);
 }
 
+/// Of one part holds with the tokens 7 and 9, the last granted 1 ms before another part asks and gets `token`; the clocks are known to 2 ms each.
+fn tokens_of_two_parts(token: u64) -> CheckReport {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Asked, granted and released at, and the token.
+    let cycles = [
+        vec![(10, 20, 30, 7), (40, 100, 110, 9)],
+        vec![(101, 120, 130, token)],
+    ];
+    let files = cycles.iter().enumerate().map(|(client, cycles)| {
+        let lines =
+            cycles
+                .iter()
+                .zip(1..)
+                .flat_map(|((asked, granted_at, released, token), cycle)| {
+                    let (id, grant) = (cycle * 2, format!("g{cycle}"));
+                    let call = acquire(&format!("c{client}"), "a", "fenced", 60_000);
+                    let end = granted(&grant, Some(*token));
+                    [
+                        (*asked, Entry::Call { id, call }),
+                        (*granted_at, Entry::End { id, end }),
+                        (
+                            *released,
+                            Entry::Call {
+                                id: id + 1,
+                                call: Call::Release { grant },
+                            },
+                        ),
+                        (
+                            *released + 1,
+                            Entry::End {
+                                id: id + 1,
+                                end: End::done(),
+                            },
+                        ),
+                    ]
+                });
+        let line = |(ms, entry)| Line {
+            t_ns: ms * MS,
+            entry,
+        };
+        let file = dir.path().join(format!("{client}.jsonl"));
+        write(&file, &Vec::from_iter(lines.map(line)));
+        file
+    });
+    put_together(&Vec::from_iter(files), Some(2 * MS))
+}
+
+#[test]
+fn a_token_that_is_too_close_in_time_hides_no_lower_one_that_surely_came_before() {
+    for (token, state) in [
+        (6, State::Violated),
+        (8, State::Unknown),
+        (10, State::Clean),
+    ] {
+        let effect = tokens_of_two_parts(token).verdicts.effect;
+        assert_eq!(effect.state, state, "{token}: {effect:?}");
+    }
+}
+
 #[test]
 fn a_lock_that_stood_still_is_convicted_only_for_longer_than_the_clocks_are_known() {
     // Asked for and free for a millisecond less; the grace is 1.5 s, and both ends are off.

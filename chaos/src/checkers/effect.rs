@@ -11,6 +11,8 @@
 //!    its token is compared as any other, with older grants too.
 //! 5. Shared grants, permits, and grants without a token are not ordered.
 
+use std::collections::VecDeque;
+
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
@@ -21,7 +23,11 @@ use super::{CheckOptions, Finding, contract};
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
-    let mut resources: Vec<Resource<'_>> = findings.iter().map(|_| Resource::default()).collect();
+    let resource = |_| Resource {
+        last: None,
+        tokens: EarlierTokens::new(),
+    };
+    let mut resources: Vec<Resource<'_>> = findings.iter().map(resource).collect();
     let mut before: Vec<Option<&Accepted>> = vec![None; findings.len()];
     for write in &record.writes {
         let lock = write.lock as usize;
@@ -64,7 +70,7 @@ fn writer(record: &Record, write: &Accepted) -> Writer {
 /// The greatest number seen, and before it the greatest of anybody else.
 struct GreatestByOwner<W, T>(Vec<(u64, W, T)>);
 
-impl<W: PartialEq, T> GreatestByOwner<W, T> {
+impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
     fn add(&mut self, number: u64, who: W, what: T) {
         // The last one is the greatest; of equal ones the first seen stands.
         let own = self.0.iter().position(|(_, other, _)| *other == who);
@@ -80,23 +86,67 @@ impl<W: PartialEq, T> GreatestByOwner<W, T> {
         }
     }
 
-    fn of_others(&self, who: &W) -> Option<&(u64, W, T)> {
-        self.0.iter().rev().find(|(_, other, _)| other != who)
+    fn of_others(&self, who: W) -> Option<(u64, W, T)> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(_, other, _)| *other != who)
+            .copied()
+    }
+}
+
+/// The tokens that came before a moment.
+struct EarlierTokens<W, T> {
+    /// Of those that did so on every clock.
+    surely: GreatestByOwner<W, T>,
+    /// The others, in order of time: a greatest one among them would hide a lower one that surely came before.
+    near: VecDeque<(u64, (u64, W, T))>,
+}
+
+impl<W: Copy + PartialEq, T: Copy> EarlierTokens<W, T> {
+    fn new() -> Self {
+        Self {
+            surely: GreatestByOwner(Vec::new()),
+            near: VecDeque::new(),
+        }
+    }
+
+    fn add(&mut self, t_ns: u64, token: u64, who: W, what: T) {
+        self.near.push_back((t_ns, (token, who, what)));
+    }
+
+    /// The greatest token of anybody else that came before `t_ns` and is not less than `token`; `Err`: it is not known whether any did.
+    fn not_less(
+        &mut self,
+        record: &Record,
+        t_ns: u64,
+        (token, who): (u64, W),
+        is_ordered: impl Fn(T) -> bool,
+    ) -> Result<Option<(u64, T)>, ()> {
+        let off_ns = record.clocks.off_ns().saturating_mul(2);
+        while let Some((at_ns, (token, who, what))) = self.near.front().copied()
+            && at_ns.saturating_add(off_ns) < t_ns
+        {
+            self.surely.add(token, who, what);
+            self.near.pop_front();
+        }
+        let near = self.near.iter().map(|(_, one)| *one);
+        let near = near.filter(|(greatest, other, _)| *other != who && *greatest >= token);
+        let (sure, doubtful): (Vec<_>, Vec<_>) = near.partition(|(.., what)| is_ordered(*what));
+        let surely = self.surely.of_others(who);
+        let surely = surely.filter(|(greatest, ..)| *greatest >= token);
+        // Of equal ones the first.
+        let all = surely.into_iter().chain(sure).rev();
+        match all.max_by_key(|(greatest, ..)| *greatest) {
+            None if !doubtful.is_empty() => Err(()),
+            found => Ok(found.map(|(greatest, _, what)| (greatest, what))),
+        }
     }
 }
 
 struct Resource<'a> {
     last: Option<&'a Accepted>,
-    tokens: GreatestByOwner<Writer, &'a Accepted>,
-}
-
-impl Default for Resource<'_> {
-    fn default() -> Self {
-        Self {
-            last: None,
-            tokens: GreatestByOwner(Vec::new()),
-        }
-    }
+    tokens: EarlierTokens<Writer, &'a Accepted>,
 }
 
 impl<'a> Resource<'a> {
@@ -135,10 +185,10 @@ impl<'a> Resource<'a> {
             return;
         };
         let writer = writer(record, write);
-        if let Some((greatest, _, before)) = self.tokens.of_others(&writer)
-            && token <= *greatest
-            && are_ordered(record, before, write)
-        {
+        let ordered = |before| are_ordered(record, before, write);
+        let earlier = (self.tokens).not_less(record, write.t_ns, (token, writer), ordered);
+        // That writes were too close is said where they are read.
+        if let Ok(Some((greatest, before))) = earlier {
             finding.add_point(Anomaly {
                 what: "stale-write".to_owned(),
                 lock: record.locks.get(write.lock).to_owned(),
@@ -155,7 +205,7 @@ impl<'a> Resource<'a> {
                 ),
             });
         }
-        self.tokens.add(token, writer, write);
+        self.tokens.add(write.t_ns, token, writer, write);
     }
 }
 
@@ -211,36 +261,39 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     by_call.sort_by_key(|(_, grant)| called_ns(grant));
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
-    let mut tokens: GreatestByOwner<u32, &Grant> = GreatestByOwner(Vec::new());
+    let mut tokens: EarlierTokens<u32, &Grant> = EarlierTokens::new();
     // By when it was granted: the greatest token may be older than a hold that is re-entered, and hide what came after it.
     let mut times: GreatestByOwner<u32, ()> = GreatestByOwner(Vec::new());
     for (index, grant) in by_call {
         while let Some((_, before)) =
             granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))
         {
-            tokens.add(before.token.unwrap_or_default(), before.owner, before);
+            let token = before.token.unwrap_or_default();
+            tokens.add(before.returned_ns, token, before.owner, before);
             times.add(before.returned_ns, before.owner, ());
         }
-        let token = grant.token.unwrap_or_default();
-        let Some((greatest, _, before)) = tokens.of_others(&grant.owner) else {
-            continue;
-        };
-        let last = times.of_others(&grant.owner);
+        let last = times.of_others(grant.owner);
         let re_enters = re_entered
             .get(&index)
-            .is_some_and(|since_ns| last.is_none_or(|(last_ns, ..)| last_ns <= since_ns));
-        if token > *greatest || re_enters {
+            .is_some_and(|since_ns| last.is_none_or(|(last_ns, ..)| last_ns <= *since_ns));
+        if re_enters {
             continue;
         }
+        let token = grant.token.unwrap_or_default();
         let moment = |grant: &Grant, t_ns| (record.ask_of(grant).client, t_ns);
-        let clocks = &record.clocks;
-        if !clocks.are_ordered(
-            moment(before, before.returned_ns),
-            moment(grant, called_ns(grant)),
-        ) {
-            no_order(finding, "grants");
-            continue;
-        }
+        let called = moment(grant, called_ns(grant));
+        let ordered = |before: &Grant| {
+            (record.clocks).are_ordered(moment(before, before.returned_ns), called)
+        };
+        let earlier = tokens.not_less(record, called.1, (token, grant.owner), ordered);
+        let (greatest, before) = match earlier {
+            Ok(Some(earlier)) => earlier,
+            Ok(None) => continue,
+            Err(()) => {
+                no_order(finding, "grants");
+                continue;
+            }
+        };
         finding.add_point(Anomaly {
             what: "token-regression".to_owned(),
             lock: record.locks.get(lock as u32).to_owned(),
