@@ -11,7 +11,7 @@ use std::{
 use lock_core::machine::{self, TaskState};
 use tokio::sync::watch;
 
-use crate::system::{Skew, since_base};
+use crate::system::{self, Skew, since_base};
 
 thread_local! {
     /// Whose task is running, the innermost last.
@@ -142,6 +142,11 @@ impl machine::Process for Process {
             None => {
                 tasks.wakers.insert(number, waker.clone());
             }
+        }
+        // Of tasks that are ready at one time any may be first.
+        if tasks.turn == TaskState::Go && system::puts_off() {
+            waker.wake_by_ref();
+            return TaskState::Wait;
         }
         tasks.turn
     }

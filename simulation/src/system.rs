@@ -48,6 +48,7 @@ impl Skew {
 thread_local! {
     static SIMULATES: Cell<bool> = const { Cell::new(false) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static DRAWS_ORDER: Cell<bool> = const { Cell::new(false) };
     static KNOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     /// What the runtime's clock showed when it went on last.
     static SHOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -88,6 +89,7 @@ pub(crate) fn enter(seed: u64) {
     KNOWN.set(base.monotonic);
     SHOWN.set(base.monotonic);
     RANDOM.set(seed);
+    DRAWS_ORDER.set(!seed.is_multiple_of(2));
     SIMULATES.set(true);
     // Where the keys of hash maps were drawn by an earlier seed, they count those maps: the order of the next ones is another with each.
     (0..seed % 1_024).for_each(|_| drop(RandomState::new()));
@@ -220,6 +222,11 @@ pub(crate) unsafe extern "C" fn getrandom(
         }
     }
     length as libc::ssize_t
+}
+
+/// Whether a task whose turn it is goes to the end of those that are ready. Even seeds draw no order, so that they keep their histories.
+pub(crate) fn puts_off() -> bool {
+    DRAWS_ORDER.get() && draw().is_multiple_of(2)
 }
 
 /// The next of SplitMix64.

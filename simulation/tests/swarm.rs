@@ -211,10 +211,10 @@ const BROKEN: &[(&str, u64)] = &[
     ("renews-on", 24),
     ("ignores-expiry", 28),
     ("renews-by-wall-clock", 28),
-    ("renewer-ends-at-an-error", 37),
     ("silence-is-busy", 66),
     ("setnx-expire", 74),
     ("believes-on", 103),
+    ("renewer-ends-at-an-error", 106),
 ];
 
 /// And on several masters.
