@@ -152,6 +152,9 @@ pub trait AuditObserver {
     ) -> Result<(), RunError>;
 }
 
+/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more, and a lock with so many is known by then.
+const FOLLOWED_UP: usize = 8;
+
 /// Why there is no result: an outcome, and the reason.
 type Nothing = (AuditOutcome, String);
 
@@ -353,10 +356,17 @@ impl<'a> AuditRuns<'a> {
     pub async fn settle(&mut self, observer: &mut impl AuditObserver) -> Result<(), RunError> {
         let mut twins: BTreeMap<(usize, u64), PlannedRun> = BTreeMap::new();
         let mut planned = Vec::new();
+        let mut followed_up = vec![0; self.met.len()];
         for (place, cell) in self.cells.iter().enumerate() {
             let asked = &self.scenarios[cell.asked];
             for (number, tried) in cell.runs.iter().enumerate() {
                 let doubt = doubt_of(asked, tried);
+                if cell.drawn.is_some() && doubt != OpenQuestion::None {
+                    followed_up[cell.subject] += 1;
+                    if followed_up[cell.subject] > FOLLOWED_UP {
+                        continue;
+                    }
+                }
                 let is_twin = twin(asked) == self.met[cell.subject].audited.name;
                 if doubt != OpenQuestion::None && !is_twin {
                     let key = (cell.asked, tried.ran.seed);
