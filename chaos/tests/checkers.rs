@@ -52,6 +52,34 @@ fn stalled(told: &str, stalled_ms: u64) -> CheckReport {
 }
 
 #[test]
+fn waits_shorter_than_a_round_trip_are_noted_once() {
+    // Eight acquires of two locks, each ended unknown after 25 ms, then one that waits longer and is answered after 50 ms.
+    let notes = |wait_ms: u64, ending: &str| {
+        let mut text = String::new();
+        for n in 0..8_u64 {
+            let (called, lock) = (n * 100_000_000, n % 2);
+            text += &format!(
+                "{{\"t_ns\":{called},\"id\":{n},\"client\":\"c1\",\"owner\":\"t0\",\"op\":\"acquire\",\"lock\":\"{lock}\",\"kind\":\"plain\",\"lease_ms\":1000,\"wait_ms\":{wait_ms}}}\n\
+                 {{\"t_ns\":{},\"id\":{n},\"end\":\"{ending}\"}}\n",
+                called + 25_000_000
+            );
+        }
+        text += r#"{"t_ns":2000000000,"id":9,"client":"c2","owner":"t0","op":"acquire","lock":"0","kind":"plain","lease_ms":1000,"wait_ms":1000}
+{"t_ns":2050000000,"id":9,"end":"ok","grant":"g1"}
+"#;
+        without_floors(&History::parse(&text).unwrap()).notes
+    };
+    let [note] = notes(5, "unknown").try_into().expect("one note");
+    assert!(
+        note.starts_with("4 of 5 acquires of 0 and 1 other locks"),
+        "{note}"
+    );
+    // Answers that came, and waits that were not over.
+    assert_eq!(notes(5, "busy"), Vec::<String>::new());
+    assert_eq!(notes(60, "unknown"), Vec::<String>::new());
+}
+
+#[test]
 fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
     let lost = r#"{"t_ns":2010000000,"event":"lost","grant":"g1"}"#;
     let release = "{\"t_ns\":2010000000,\"id\":3,\"op\":\"release\",\"grant\":\"g1\"}\n{\"t_ns\":2011000000,\"id\":3,\"end\":\"not_held\"}";

@@ -331,6 +331,13 @@ async fn measure(
     if let Some(servers) = watches.get(&*plan.target).and_then(Option::as_ref) {
         outcome.server_versions = servers.versions().await;
         outcome.round_trip = servers.round_trip().await;
+        let short = outcome.round_trip.filter(|trip| plan.wait < *trip);
+        outcome.warnings.extend(short.map(|trip| {
+            format!(
+                "acquires wait for {:?}, less than a round trip to the servers ({trip:?}): no answer comes in time, and each acquire leaves an undo",
+                plan.wait
+            )
+        }));
     }
     for arm in groups.iter().take(1).flat_map(|group| &group.arms) {
         if !plan.own_loop

@@ -42,8 +42,23 @@ const RETURNS_WITHIN_NS: u64 = 10_000_000_000;
 /// Nobody can say whether a lock stood still for longer than the grace.
 const UNKNOWN: &str = "how long the lock was free and asked for is known to the generators' clocks only, and that may be longer than the grace";
 
-/// Down-time of the servers: the deployment's, not the lock's.
+/// What was the deployment's or the load's doing, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {
+    down_time(record)
+        .into_iter()
+        .chain(short_waits(record))
+        .collect()
+}
+
+/// ` and 3 other locks` behind the name of one of so many.
+fn and_others(locks: usize) -> String {
+    match locks - 1 {
+        0 => String::new(),
+        others => format!(" and {others} other locks"),
+    }
+}
+
+fn down_time(record: &Record) -> Option<String> {
     let down = record.probes.iter().filter_map(|(lock, probes)| {
         let down = faults::refused(probes);
         let here: Spans = down.within((0, record.end_ns)).collect();
@@ -51,18 +66,50 @@ pub(crate) fn notes(record: &Record) -> Vec<String> {
     });
     let down: Vec<(u64, &str)> = down.collect();
     // All locks have one probe.
-    let longest = down.iter().copied().max_by_key(|(ns, _)| *ns);
-    let note = longest.map(|(ns, lock)| {
-        let others = match down.len() - 1 {
-            0 => String::new(),
-            others => format!(" and {others} other locks"),
+    let (ns, lock) = down.iter().copied().max_by_key(|(ns, _)| *ns)?;
+    Some(format!(
+        "the servers did not take the probe of {lock}{} for {} in all: that is not counted against the lock",
+        and_others(down.len()),
+        ms(ns)
+    ))
+}
+
+/// Acquires whose wait is over before any answer can come: each may have taken the lock, and leaves an undo.
+fn short_waits(record: &Record) -> Option<String> {
+    let short = (0..record.locks.len()).filter_map(|lock| {
+        let answers = record.held(lock).flat_map(|(_, grant)| {
+            let ask = record.ask_of(grant);
+            let steps = record.steps(grant);
+            let own = steps.filter(|step| step.kind != StepKind::Renewal);
+            let own = own.map(|step| (step.called_ns, step.returned_ns));
+            own.chain([(ask.called_ns, ask.returned_ns)])
+        });
+        let took = |(called_ns, returned_ns): (u64, Option<u64>)| {
+            Some(returned_ns?.saturating_sub(called_ns))
         };
-        format!(
-            "the servers did not take the probe of {lock}{others} for {} in all: that is not counted against the lock",
-            ms(ns)
-        )
+        // Where nothing was ever answered a fault may be the reason.
+        let round_trip_ns = match answers.filter_map(took).min() {
+            None if record.faults.is_empty() => u64::MAX,
+            quickest_ns => quickest_ns?,
+        };
+        let is_short = |ask: &&Ask| {
+            let ran_out = |wait_ns| took((ask.called_ns, ask.returned_ns)) >= Some(wait_ns);
+            let waits = ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns);
+            ask.ending == OperationEnd::Unknown && waits.is_some_and(ran_out)
+        };
+        let (all, unknown) = (
+            record.asks(lock).count(),
+            record.asks(lock).filter(is_short),
+        );
+        let unknown = unknown.count();
+        (2 * unknown > all).then(|| (unknown, all, record.locks.get(lock as u32)))
     });
-    note.into_iter().collect()
+    let short: Vec<_> = short.collect();
+    let (unknown, all, lock) = short.iter().max()?;
+    Some(format!(
+        "{unknown} of {all} acquires of {lock}{} ended unknown with waits that are shorter than a round trip: each may have taken the lock, and its library has to undo it; wait longer",
+        and_others(short.len())
+    ))
 }
 
 /// One finding per lock.
