@@ -42,6 +42,7 @@
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
+//! | [`replica_lag`] | how far replicas are behind, for a risk |
 //! | [`risk`] | how often what a run shows once happens in a year |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
@@ -71,6 +72,7 @@ pub mod planner;
 pub mod polling;
 mod probe;
 pub mod proof;
+pub mod replica_lag;
 mod resolve;
 pub mod risk;
 pub mod roles;

@@ -852,6 +852,23 @@ fn two_ways_to_take_one_name_are_a_danger_and_names_alike_are_none() {
 }
 
 #[test]
+fn names_that_differ_in_numbers_share_a_pattern() {
+    let cases = [
+        ("order:8241", "order:*"),
+        ("orders", "orders"),
+        ("lock:2f1a9c4e-1111-2222-3333-123456789abc:v2", "lock:*:v2"),
+        ("{user:17}:mutex", "{user:*}:mutex"),
+        ("a_20261128_b", "a_*_b"),
+        ("", ""),
+    ];
+    for (name, pattern) in cases {
+        let taken = Traffic::default().line(0, 5001, &["SET", name, A, "NX", "PX", "1000"]);
+        let seen = taken.line(10, 5001, &["DEL", name]).seen();
+        assert_eq!(seen.report.locks[0].pattern, pattern, "{name}");
+    }
+}
+
+#[test]
 fn a_busy_cache_without_locks_has_no_finding() {
     let mut traffic = Traffic::default();
     for round in 0..2_000_u64 {

@@ -1,8 +1,8 @@
 //! The kinds of findings of a watch: why each matters, what helps, and the scenario that shows it.
 
-use results::watch::WatchFinding;
+use results::watch::{Certainty, WatchFinding};
 
-/// A kind of finding.
+/// A kind of finding, the gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FindingKind {
     Overlap,
@@ -130,6 +130,11 @@ impl FindingKind {
     pub(super) fn finding(self) -> WatchFinding {
         let [kind, why, remedy, scenario] = self.row().map(str::to_owned);
         WatchFinding {
+            certainty: match self {
+                FindingKind::Overlap => Certainty::Violated,
+                shown if shown <= FindingKind::TwoRecipes => Certainty::Sure,
+                _ => Certainty::Likely,
+            },
             kind,
             why,
             remedy,

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use cluster_config::{External, Role};
 use redis::{Value, cmd};
-use results::watch::WatchReport;
+use results::watch::{Certainty, WatchFinding, WatchReport, WatchedHolder};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::key_reads::{value_command, value_of};
-use super::snapshot::{find_endless, holder_of_key};
+use super::finding_kinds::FindingKind;
+use super::key_reads::{KeyValue, value_command, value_of};
+use super::patterns::{LibraryTrace, library, pattern_of};
+use super::recipe_table::{HASH, SET_NX};
+use super::recipes::{is_token, sounds_like_a_lock};
+use super::units::hash;
 use super::watcher::WatchedTraffic;
 use crate::run::RunError;
 
@@ -103,4 +107,71 @@ pub async fn look_once(
         report,
         ..WatchedTraffic::default()
     })
+}
+
+/// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
+fn holder_of_key(
+    name: &str,
+    value: &KeyValue,
+    left_ms: i64,
+    show_values: bool,
+) -> Option<WatchedHolder> {
+    let is_owner = |field: &&Vec<u8>| *field != b"mode";
+    let (owner, recipe) = match value {
+        KeyValue::Text(value) => (value, SET_NX),
+        KeyValue::Fields(fields) => (fields.iter().step_by(2).find(is_owner)?, HASH),
+    };
+    let trace = LibraryTrace {
+        value: owner,
+        takes: true,
+        ..LibraryTrace::default()
+    };
+    let library = library(name, &trace);
+    let is_named = sounds_like_a_lock(name.as_bytes());
+    let is_lock = match value {
+        KeyValue::Text(_) => {
+            (is_named && owner.len() <= 80)
+                || (is_token(owner) && !library.is_empty() && left_ms >= 0)
+        }
+        KeyValue::Fields(_) => {
+            ["Redisson", "lock-core"].contains(&library) || is_named && is_token(owner)
+        }
+    };
+    // Keys beside a lock are named after what they are beside.
+    if !is_lock || name.starts_with("redisson_") || left_ms == -2 {
+        return None;
+    }
+    Some(WatchedHolder {
+        lock: name.to_owned(),
+        owner: match show_values {
+            true => String::from_utf8_lossy(owner).into_owned(),
+            false => format!("#{:08x}", hash(owner) as u32),
+        },
+        left_ms: (left_ms >= 0).then_some(left_ms as f64),
+        recipe: recipe.name.to_owned(),
+        library: library.to_owned(),
+    })
+}
+
+/// Says which of the holders have no end.
+fn find_endless(report: &mut WatchReport) {
+    let holders = report.holders.iter();
+    let endless: Vec<&WatchedHolder> = holders.filter(|one| one.left_ms.is_none()).collect();
+    let Some(first) = endless.first() else {
+        return;
+    };
+    let line =
+        |one: &&WatchedHolder| format!("{} is held by {} without an end", one.lock, one.owner);
+    let certainty = match first.library.as_str() {
+        "" => Certainty::Likely,
+        _ => Certainty::Sure,
+    };
+    report.findings.push(WatchFinding {
+        certainty,
+        pattern: pattern_of(&first.lock),
+        lock: first.lock.clone(),
+        count: endless.len() as u64,
+        first: endless.iter().take(3).map(line).collect(),
+        ..FindingKind::NoExpiry.finding()
+    });
 }

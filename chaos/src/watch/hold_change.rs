@@ -1,7 +1,6 @@
 //! What renewals and releases do to a watched lock, and what they prove of who has it.
 
 use results::history::Call;
-use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
@@ -60,12 +59,7 @@ impl WatchStep<'_> {
             let words = "{subject} by {owner}, whose lease has ended";
             self.note(lock, client, what, words, owner);
             let late_us = self.time_us.saturating_sub(end_us);
-            self.found(
-                lock,
-                FindingKind::OutlivedItsLease,
-                Certainty::Likely,
-                late_us,
-            );
+            self.found(lock, FindingKind::OutlivedItsLease, late_us);
             lock.lapsed.remove(place);
         }
     }
@@ -146,7 +140,7 @@ impl WatchStep<'_> {
             "renews the lock of {owner}",
             &owner,
         );
-        self.found(lock, FindingKind::ExtendedByAnother, Certainty::Sure, 0);
+        self.found(lock, FindingKind::ExtendedByAnother, 0);
     }
 
     pub(super) fn renewed(&mut self, lock: &mut LockState, place: usize, until_us: Option<u64>) {
@@ -172,7 +166,7 @@ impl WatchStep<'_> {
                 .of(lock.pattern)
                 .lease(until_us.map(|end| end.saturating_sub(self.time_us)));
             if !self.options.effects_only {
-                self.found(lock, FindingKind::ExpirySetLater, Certainty::Sure, gap_us);
+                self.found(lock, FindingKind::ExpirySetLater, gap_us);
             }
             return;
         }
@@ -352,15 +346,10 @@ impl WatchStep<'_> {
             }
         }
         if !change.is_checked && !self.options.effects_only && hold.attempt.recipe.has_owner {
-            self.found(
-                lock,
-                FindingKind::ReleaseWithoutOwnerCheck,
-                Certainty::Sure,
-                0,
-            );
+            self.found(lock, FindingKind::ReleaseWithoutOwnerCheck, 0);
         }
         if hold.never_ends() {
-            self.found(lock, FindingKind::NoExpiry, Certainty::Sure, 0);
+            self.found(lock, FindingKind::NoExpiry, 0);
         }
     }
 }

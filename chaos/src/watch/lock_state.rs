@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use results::timeline::TimelineData;
-use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::recipe_table::{PERMITS, Recipe};
@@ -243,7 +242,6 @@ impl HoldChange {
 pub(super) struct SeenFinding {
     pub(super) kind: FindingKind,
     pub(super) pattern: usize,
-    pub(super) certainty: Certainty,
     pub(super) lock: String,
     pub(super) count: u64,
     pub(super) worst_us: u64,

@@ -14,11 +14,9 @@
 //! | `votes.rs` | makes grants of a set of masters of those of its members |
 //! | `patterns.rs` | groups names, counts, and knows libraries by what they leave in traffic |
 //! | `holds_over_time.rs` | puts the holds over the time of the watch, for a picture |
-//! | `snapshot.rs` | knows a lock by its key alone, for a look at who holds what now |
 //! | `live.rs`, `listeners.rs` | watches servers while they work, and what that costs; listens to each of them |
-//! | `replica_lag.rs` | how far replicas are behind meanwhile |
 //! | `key_reads.rs` | reads what a key holds when it first appears |
-//! | `held_now.rs` | looks once at what the keys of servers hold |
+//! | `held_now.rs` | looks once at what the keys of servers hold, and knows a lock by its key alone |
 //! | `finding_kinds.rs` | the kinds of findings, why each matters and what helps |
 
 mod finding_kinds;
@@ -33,8 +31,6 @@ mod patterns;
 mod permits;
 mod recipe_table;
 mod recipes;
-mod replica_lag;
-mod snapshot;
 mod sources;
 mod step_record;
 mod units;
@@ -45,6 +41,5 @@ mod watcher;
 pub use held_now::look_once;
 pub use live::{LiveWatch, watch_live};
 pub use lock_state::WatchOptions;
-pub use replica_lag::{ReplicaLag, measure_replica_lag};
 pub use sources::{SourceError, read_bytes, read_file};
 pub use watcher::{WatchedTraffic, Watcher};

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
 use hdrhistogram::Histogram;
-use results::watch::{
-    Certainty, PerhapsLock, WatchFinding, WatchReport, WatchedLock, WatchedTimes,
-};
+use results::watch::{PerhapsLock, WatchFinding, WatchReport, WatchedLock, WatchedTimes};
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::SeenFinding;
@@ -172,7 +170,6 @@ pub(super) struct LockPattern {
     pub(super) released: u64,
     pub(super) checked_releases: u64,
     pub(super) plain_releases: u64,
-    pub(super) reads_before_delete: u64,
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
@@ -413,17 +410,14 @@ impl Patterns {
     pub(super) fn report(&self, seconds: f64, seen: Vec<SeenFinding>) -> WatchReport {
         let mut findings: Vec<(FindingKind, WatchFinding)> = Vec::new();
         let locks = || self.all.iter().filter(|pattern| pattern.is_lock());
-        let finding = |kind: FindingKind, certainty, pattern: &LockPattern| WatchFinding {
-            certainty,
+        let finding = |kind: FindingKind, pattern: &LockPattern| WatchFinding {
             pattern: pattern.name.clone(),
             ..kind.finding()
         };
         for one in seen {
             let pattern = &self.all[one.pattern];
             let of_same = |other: &&mut (FindingKind, WatchFinding)| {
-                other.0 == one.kind
-                    && other.1.pattern == pattern.name
-                    && other.1.certainty == one.certainty
+                other.0 == one.kind && other.1.pattern == pattern.name
             };
             if one.is_pending && !pattern.is_stable() {
                 continue;
@@ -439,7 +433,7 @@ impl Patterns {
                     worst_ms: (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3),
                     first: one.lines,
                     picture: one.picture,
-                    ..finding(one.kind, one.certainty, pattern)
+                    ..finding(one.kind, pattern)
                 };
                 findings.push((one.kind, whole));
             }
@@ -450,14 +444,12 @@ impl Patterns {
                     count,
                     worst_ms,
                     first: vec![line],
-                    ..finding(kind, Certainty::Likely, pattern)
+                    ..finding(kind, pattern)
                 };
                 findings.push((kind, whole));
             }
         }
-        findings.sort_by(|(a, one), (b, other)| {
-            (one.certainty, a, &one.pattern).cmp(&(other.certainty, b, &other.pattern))
-        });
+        findings.sort_by(|(a, one), (b, other)| (a, &one.pattern).cmp(&(b, &other.pattern)));
         let mut report = WatchReport {
             locks: locks().map(|pattern| pattern.lock(seconds)).collect(),
             findings: findings.into_iter().map(|(_, finding)| finding).collect(),
@@ -481,25 +473,5 @@ impl Patterns {
             .perhaps
             .sort_by(|a, b| (b.attempts, &a.pattern).cmp(&(a.attempts, &b.pattern)));
         report
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_differ_in_numbers_share_a_pattern() {
-        let cases = [
-            ("order:8241", "order:*"),
-            ("orders", "orders"),
-            ("lock:2f1a9c4e-1111-2222-3333-123456789abc:v2", "lock:*:v2"),
-            ("{user:17}:mutex", "{user:*}:mutex"),
-            ("a_20261128_b", "a_*_b"),
-            ("", ""),
-        ];
-        for (name, pattern) in cases {
-            assert_eq!(pattern_of(name), pattern, "{name}");
-        }
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
         client: unit.client,
     };
     match unit.kind {
-        UnitKind::Plain => plain(watcher, &place, &unit.commands[0], unit.follows_read),
+        UnitKind::Plain => plain(watcher, &place, &unit.commands[0]),
         UnitKind::Transaction { watches: false } if !watcher.sees_effects_only() => {
             for command in &unit.commands {
-                plain(watcher, &place, command, false);
+                plain(watcher, &place, command);
             }
         }
         UnitKind::Transaction { .. } | UnitKind::Script => together(watcher, &place, unit),
@@ -151,7 +151,7 @@ pub(super) fn change(
 }
 
 /// A command outside scripts.
-fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, follows_read: bool) {
+fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     if command.is("FLUSHALL") || command.is("FLUSHDB") {
         let database = command.is("FLUSHDB").then_some(place.database);
         return watcher.lose(place.group, database, place.time_us, "it was flushed away");
@@ -207,7 +207,6 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords, f
             if watcher.is_followed(&place) {
                 watcher.count_command(&place, &trace);
                 watcher.release(&place, change(&place, None, false, None));
-                watcher.note_read_before(&place, follows_read);
             }
         }
     } else if !watcher.is_followed(&place) {
@@ -459,7 +458,10 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         return false;
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);
-    watcher.count_script(place, is_whole, unit.kind == UnitKind::Script);
+    watcher.count(place, |pattern| {
+        pattern.scripts += u64::from(unit.kind == UnitKind::Script);
+        pattern.whole_scripts += u64::from(is_whole);
+    });
     if let (Some(script), Some(owner)) = (script, &owner) {
         let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
         role.key_arg = position(place.key).unwrap_or(usize::MAX);

@@ -2,7 +2,6 @@
 
 use results::history::{Call, End, Entry, Line};
 use results::timeline::{HoldBar, Span, TimelineData};
-use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{LockOwner, LockState, NotedEvent, SeenFinding, ServerHold};
@@ -59,14 +58,8 @@ impl WatchStep<'_> {
         format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {words}")
     }
 
-    pub(super) fn found(
-        &mut self,
-        lock: &LockState,
-        kind: FindingKind,
-        certainty: Certainty,
-        worst_us: u64,
-    ) {
-        self.found_now(lock, kind, certainty, worst_us, "");
+    pub(super) fn found(&mut self, lock: &LockState, kind: FindingKind, worst_us: u64) {
+        self.found_now(lock, kind, worst_us, "");
     }
 
     /// A finding with a last line of its own, by the server, or without: "".
@@ -74,7 +67,6 @@ impl WatchStep<'_> {
         &mut self,
         lock: &LockState,
         kind: FindingKind,
-        certainty: Certainty,
         worst_us: u64,
         last: &str,
     ) {
@@ -83,10 +75,7 @@ impl WatchStep<'_> {
                 .broken_promise
                 .is_some_and(|(_, how)| how == AS_CONNECTIONS_TELL);
         let same = |one: &&mut SeenFinding| {
-            one.is_pending == is_pending
-                && one.kind == kind
-                && one.pattern == lock.pattern
-                && one.certainty == certainty
+            one.is_pending == is_pending && one.kind == kind && one.pattern == lock.pattern
         };
         match self.findings.iter_mut().find(same) {
             Some(finding) => {
@@ -106,7 +95,6 @@ impl WatchStep<'_> {
                 self.findings.push(SeenFinding {
                     kind,
                     pattern: lock.pattern,
-                    certainty,
                     lock: lock.name.to_string(),
                     count: 1,
                     worst_us,

@@ -73,8 +73,6 @@ pub(super) struct Unit {
     pub(super) database: u32,
     pub(super) client: u32,
     pub(super) kind: UnitKind,
-    /// Whether the client's last read was of the key that a plain command names.
-    pub(super) follows_read: bool,
     /// The call of a script.
     pub(super) call: Option<CommandWords>,
     pub(super) commands: Vec<CommandWords>,
@@ -128,8 +126,6 @@ pub(super) struct Assembler {
     /// The last script of each server: its commands may go on.
     scripts: Vec<Option<Unit>>,
     transactions: HashMap<(usize, u32), OpenTransaction>,
-    /// Which key each client read last, as a hash.
-    last_reads: HashMap<(usize, u32), u64>,
     pub(super) clients: ClientNames,
 }
 
@@ -179,13 +175,11 @@ impl Assembler {
             database: line.database,
             client,
             kind,
-            follows_read: false,
             call,
             commands,
         };
         let key = (source, client);
         let mut completed = None;
-        let read_key = || line.words.get(1).map_or(0, |key| hash(key));
         if is_script {
             let call = Some(CommandWords::of(&line.words));
             self.scripts[source] = Some(unit(UnitKind::Script, call, Vec::new()));
@@ -207,24 +201,13 @@ impl Assembler {
             {
                 completed = Some(unit(UnitKind::Transaction { watches }, None, commands));
             }
-        } else if is("GET") && !self.transactions.contains_key(&key) {
-            if self.last_reads.len() > CLIENTS_MAX {
-                self.last_reads.clear();
-            }
-            self.last_reads.insert(key, read_key());
         } else {
-            let words = CommandWords::of(&line.words);
-            let follows_read = self.last_reads.get(&key) == Some(&read_key());
+            let words = || CommandWords::of(&line.words);
             let open = self.transactions.get_mut(&key);
             match open.and_then(|transaction| transaction.commands.as_mut()) {
-                Some(commands) if commands.len() < COMMANDS_MAX => commands.push(words),
-                Some(_) => {}
-                None => {
-                    completed = Some(Unit {
-                        follows_read,
-                        ..unit(UnitKind::Plain, None, vec![words])
-                    });
-                }
+                Some(commands) if commands.len() < COMMANDS_MAX => commands.push(words()),
+                None if !is("GET") => completed = Some(unit(UnitKind::Plain, None, vec![words()])),
+                _ => {}
             }
         }
         [script, completed]

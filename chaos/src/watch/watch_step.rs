@@ -2,7 +2,6 @@
 
 use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Line};
-use results::watch::Certainty;
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
@@ -176,7 +175,7 @@ impl WatchStep<'_> {
         if ways.len() > 1 {
             lock.is_mixed = true;
             let line = format!("taken by {}", ways.join(" and "));
-            self.found_now(lock, FindingKind::TwoRecipes, Certainty::Sure, 0, &line);
+            self.found_now(lock, FindingKind::TwoRecipes, 0, &line);
         }
     }
 
@@ -309,7 +308,7 @@ impl WatchStep<'_> {
         }
         self.grant(lock, attempt);
         if was_lost {
-            self.found(lock, FindingKind::Revived, Certainty::Sure, 0);
+            self.found(lock, FindingKind::Revived, 0);
         }
     }
 
@@ -390,25 +389,15 @@ impl WatchStep<'_> {
             && !before.attempt.owner.is(&attempt.owner)
         {
             let end_us = before.until_us.unwrap_or(u64::MAX);
-            let doubt_us = self.doubt_us();
-            if end_us > attempt.time_us + doubt_us {
-                let end = match before.until_us {
-                    Some(end_us) => format!(
-                        "{} ms before the end of the lease of {}",
-                        (end_us.saturating_sub(attempt.time_us)) / 1000,
-                        self.owner(&before.attempt.owner)
-                    ),
-                    None => format!(
-                        "though {} had it without an end",
-                        self.owner(&before.attempt.owner)
-                    ),
+            if end_us > attempt.time_us + self.doubt_us() {
+                let owner = self.owner(&before.attempt.owner);
+                let left_us = before.until_us.map(|us| us - attempt.time_us);
+                let end = match left_us {
+                    Some(us) => format!("{} ms before the end of the lease of {owner}", us / 1000),
+                    None => format!("though {owner} had it without an end"),
                 };
-                let length_us = before
-                    .until_us
-                    .map_or(0, |end_us| end_us.saturating_sub(attempt.time_us));
                 let line = format!("two holders: granted {end}; {how}");
-                let kind = FindingKind::Overlap;
-                self.found_now(lock, kind, Certainty::Violated, length_us, &line);
+                self.found_now(lock, FindingKind::Overlap, left_us.unwrap_or(0), &line);
             }
         }
     }
@@ -451,7 +440,7 @@ impl WatchStep<'_> {
         let left_us = hold
             .until_us
             .map_or(0, |until_us| until_us.saturating_sub(self.time_us));
-        self.found(lock, kind, Certainty::Sure, left_us);
+        self.found(lock, kind, left_us);
         lock.broken_promise = Some((hold, how));
     }
 
@@ -587,7 +576,7 @@ impl WatchStep<'_> {
                 pattern.longest_open_us = pattern.longest_open_us.max(held_us);
             }
             if hold.never_ends() && held_us > 1_000_000 {
-                self.found(lock, FindingKind::NoExpiry, Certainty::Sure, held_us);
+                self.found(lock, FindingKind::NoExpiry, held_us);
             }
         }
         self.patterns.of(lock.pattern).undecided += lock.candidates.len() as u64;

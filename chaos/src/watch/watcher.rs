@@ -14,7 +14,7 @@ use super::lock_state::{
     AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX,
     REMEMBERED_OF_MANY, SeenFinding, WatchOptions, count,
 };
-use super::patterns::{LibraryTrace, Patterns, pattern_of};
+use super::patterns::{LibraryTrace, LockPattern, Patterns, pattern_of};
 use super::recipe_table::{HASH, Recipe, SET_NX};
 use super::recipes::{self, ScriptRole};
 use super::units::{Assembler, Unit, hash};
@@ -76,7 +76,7 @@ pub struct Watcher {
     /// Per group of servers and database.
     locks: HashMap<(usize, u32), Locks>,
     /// The group of each source: servers that follow each other hold the same locks.
-    groups: Vec<usize>,
+    groups: HashMap<usize, usize>,
     pub(super) patterns: Patterns,
     pub(super) votes: Votes,
     /// What single members of a set of masters did, which nobody is told.
@@ -178,7 +178,7 @@ impl Watcher {
     }
 
     fn group_of(&self, source: usize) -> usize {
-        self.groups.get(source).copied().unwrap_or(0)
+        self.groups.get(&source).copied().unwrap_or(0)
     }
 
     /// Whether only effects are seen.
@@ -188,10 +188,7 @@ impl Watcher {
 
     /// Says that a source is a server of this group, whose servers follow each other. Without a word all are of one.
     pub fn set_group(&mut self, source: usize, group: usize) {
-        if self.groups.len() <= source {
-            self.groups.resize(source + 1, 0);
-        }
-        self.groups[source] = group;
+        self.groups.insert(source, group);
     }
 
     /// Says that each source is one of so many independent masters, a majority of which grants a lock.
@@ -556,20 +553,10 @@ impl Watcher {
         });
     }
 
-    /// A release that came after a read of its own compared in the client, in two steps.
-    pub(super) fn note_read_before(&mut self, place: &LockPlace<'_>, follows_read: bool) {
-        self.with(&self.counted(place), |step, lock| {
-            step.patterns.of(lock.pattern).reads_before_delete += u64::from(follows_read)
-        });
-    }
-
-    /// Counts a script by whether its text was sent with it.
-    pub(super) fn count_script(&mut self, place: &LockPlace<'_>, is_whole: bool, is_script: bool) {
-        self.with(&self.counted(place), |step, lock| {
-            let pattern = step.patterns.of(lock.pattern);
-            pattern.scripts += u64::from(is_script);
-            pattern.whole_scripts += u64::from(is_whole);
-        });
+    /// Counts what commands for the lock at a place tell of its pattern.
+    pub(super) fn count(&mut self, place: &LockPlace<'_>, add: impl FnOnce(&mut LockPattern)) {
+        let counted = self.counted(place);
+        self.with(&counted, |step, lock| add(step.patterns.of(lock.pattern)));
     }
 
     /// All keys of a database, or of all, are gone.

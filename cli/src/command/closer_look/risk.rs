@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chaos::replica_lag::{ReplicaLag, measure_replica_lag};
 use chaos::risk::{
     ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S,
     assess, failover_outages,
 };
-use chaos::watch::{LiveWatch, ReplicaLag, WatchOptions, measure_replica_lag, watch_live};
+use chaos::watch::{LiveWatch, WatchOptions, watch_live};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use results::run::Run;
 use results::watch::WatchReport;
