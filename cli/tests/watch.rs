@@ -339,7 +339,6 @@ const SOUND: [(&str, &[&str]); 2] = [
         &[
             "lock-core:redlock",
             "broken:no-validity",
-            "peer:redisson, redlock",
             "peer:redsync, redlock",
             "peer:node-redlock, redlock",
             "peer:redis-semaphore, redlock",
@@ -412,9 +411,10 @@ fn sound_lock_is_counted(servers: &str, subject: &str) {
         // Of several holders at once the counts alone are compared.
         assert_eq!(counted, (granted, released), "{subject}: {seen}");
     } else {
-        // Of several locks one may be granted and given back, since another was not: that is recorded nowhere.
-        let is_multi = subject == "lock-core:multi";
-        let is_good = compared.is_good(is_multi);
+        // Of several locks one may be granted and given back, since another was not, and node-redlock gives back what it got after its caller's
+        // wait: that is recorded nowhere.
+        let may_see_more = ["lock-core:multi", "peer:node-redlock, redlock"].contains(&subject);
+        let is_good = compared.is_good(may_see_more);
         assert!(is_good, "{subject}: {compared:?} {seen}");
     }
     let sure = kinds(seen, &["sure", "violated"]);
@@ -1113,13 +1113,12 @@ fn slots_that_move_and_new_shards_are_followed() {
     });
     let all = masters();
     let new = all.iter().find(|one| one.1 == at).unwrap();
+    // Nobody listens there yet, so what is given back is held against nobody.
+    signal(&watch, Signal::SIGSTOP);
     move_slot(other, new);
-    // Nobody listens there yet, so this is held against nobody.
     assert_eq!(give_back(&at, 2), "1");
+    signal(&watch, Signal::SIGCONT);
     until("the new shard is watched", || is_watched(&at));
-    until("the watch knows what it cannot know", || {
-        ask(&at, &["INFO", "commandstats"]).contains("cmdstat_client|setname")
-    });
     assert_eq!(take(&at, 3), "OK");
     assert_eq!(give_back(&at, 3), "1");
     let seen = json(&end(watch));

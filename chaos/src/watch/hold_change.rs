@@ -110,10 +110,7 @@ impl WatchStep<'_> {
         let has_client = first.attempt.owner.client != 0;
         let mut holds = lock.holds.iter();
         let own = holds.position(|hold| is_of_client(&hold.attempt.owner));
-        let was_late = lock
-            .lapsed
-            .iter()
-            .any(|hold| is_of_client(&hold.attempt.owner));
+        let was_late = lock.lapsed_of_client(change.client).is_some();
         let had_asked = was_late || lock.waiters.iter().any(|one| is_of_client(&one.last.owner));
         let pattern = self.patterns.of(lock.pattern);
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
@@ -262,10 +259,7 @@ impl WatchStep<'_> {
         let had_asked = asked.chain(candidates).any(|one| one == change.client);
         let pattern = self.patterns.of(lock.pattern);
         let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
-        let late = lock
-            .lapsed
-            .iter()
-            .rposition(|one| one.attempt.owner.client == change.client);
+        let late = lock.lapsed_of_client(change.client);
         let late = late.filter(|_| !same_client && !change.is_checked);
         let is_foreign = !same_client
             && !change.is_checked
@@ -298,10 +292,7 @@ impl WatchStep<'_> {
                 .of(lock.pattern)
                 .held(self.time_us.saturating_sub(hold.attempt.time_us), None);
         }
-        let late = lock
-            .lapsed
-            .iter()
-            .rposition(|one| one.attempt.owner.client == change.client);
+        let late = lock.lapsed_of_client(change.client);
         if let Some(place) = late {
             lock.lapsed.remove(place);
         }
@@ -327,10 +318,7 @@ impl WatchStep<'_> {
         self.note(lock, change.client, RELEASE, "{subject} by {owner}", owner);
         lock.free_from_us = self.time_us;
         lock.is_known = true;
-        let lease_us = hold
-            .attempt
-            .until_us
-            .map(|until_us| until_us.saturating_sub(hold.attempt.time_us));
+        let lease_us = hold.attempt.lease_us();
         let pattern = self.patterns.of(lock.pattern);
         match change.is_checked {
             true => pattern.checked_releases += 1,

@@ -65,6 +65,14 @@ pub(super) struct AcquireAttempt {
     pub(super) until_us: Option<u64>,
 }
 
+impl AcquireAttempt {
+    /// What the server was asked for; `None`: a lease without an end.
+    pub(super) fn lease_us(&self) -> Option<u64> {
+        let end = self.until_us;
+        end.map(|until_us| until_us.saturating_sub(self.time_us))
+    }
+}
+
 /// What is known of an attempt's outcome from the commands alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptOutcome {
@@ -180,6 +188,18 @@ impl LockState {
     pub(super) fn hold_mut(&mut self, owner: &LockOwner) -> Option<&mut ServerHold> {
         let mut holds = self.holds.iter_mut();
         holds.find(|hold| hold.attempt.owner.is(owner))
+    }
+
+    /// The place of an owner's attempt that may have been granted.
+    pub(super) fn candidate_of(&self, owner: &LockOwner) -> Option<usize> {
+        let mut candidates = self.candidates.iter();
+        candidates.rposition(|one| one.owner.is(owner))
+    }
+
+    /// The place of the last hold of a connection that ended with its lease.
+    pub(super) fn lapsed_of_client(&self, client: u32) -> Option<usize> {
+        let mut lapsed = self.lapsed.iter();
+        lapsed.rposition(|hold| hold.attempt.owner.client == client)
     }
 
     /// Keeps an event for the examples of findings.

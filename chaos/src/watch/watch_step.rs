@@ -64,9 +64,7 @@ impl WatchStep<'_> {
             }
         }
         if let Some((hold, _)) = &lock.broken_promise
-            && hold
-                .until_us
-                .is_some_and(|until_us| until_us < self.time_us)
+            && hold.may_be_over(self.time_us.saturating_sub(1))
         {
             lock.broken_promise = None;
         }
@@ -125,11 +123,7 @@ impl WatchStep<'_> {
             AttemptOutcome::ByKey => {}
         }
         // An owner that asks again had not been granted.
-        let asked_before = lock
-            .candidates
-            .iter()
-            .position(|one| one.owner.is(&attempt.owner));
-        if let Some(place) = asked_before {
+        if let Some(place) = lock.candidate_of(&attempt.owner) {
             let before = lock.candidates.remove(place);
             if lock.is_known && lock.holds.is_empty() && before.time_us >= lock.free_from_us {
                 lock.refused_when_free_us = before.time_us;
@@ -147,9 +141,7 @@ impl WatchStep<'_> {
             return;
         }
         if !lock.is_known && lock.read_due_us < self.time_us {
-            let lease_us = attempt.until_us.map_or(u64::MAX, |until_us| {
-                until_us.saturating_sub(attempt.time_us)
-            });
+            let lease_us = attempt.lease_us().unwrap_or(u64::MAX);
             // A hold from before the watch has ended by now, if its lease was as long as this one.
             lock.is_known = self.time_us.saturating_sub(self.watched_from_us)
                 > lease_us.saturating_add(doubt_us);
@@ -236,11 +228,7 @@ impl WatchStep<'_> {
 
     pub(super) fn granted_for_sure(&mut self, lock: &mut LockState, attempt: AcquireAttempt) {
         lock.is_known = true;
-        if let Some(place) = lock
-            .candidates
-            .iter()
-            .rposition(|one| one.owner.is(&attempt.owner))
-        {
+        if let Some(place) = lock.candidate_of(&attempt.owner) {
             self.decide(lock, place);
         }
         lock.candidates.clear();
@@ -316,9 +304,7 @@ impl WatchStep<'_> {
         self.votes.push(MemberVote::Granted(attempt));
         *self.holds += 1;
         let number = *self.holds;
-        let lease_us = attempt
-            .until_us
-            .map(|until_us| until_us.saturating_sub(attempt.time_us));
+        let lease_us = attempt.lease_us();
         lock.note_attempt(&attempt, "{subject} by {owner} {lease}: granted");
         let mut called_us = attempt.time_us;
         if let Some(place) = lock
@@ -446,17 +432,16 @@ impl WatchStep<'_> {
 
     /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.
     pub(super) fn prove(&mut self, lock: &mut LockState, owner: &LockOwner) -> Option<usize> {
-        let held = |lock: &LockState| lock.hold_of(owner);
-        if let Some(place) = held(lock) {
+        if let Some(place) = lock.hold_of(owner) {
             lock.candidates.clear();
             return Some(place);
         }
-        if let Some(place) = lock.candidates.iter().rposition(|one| one.owner.is(owner)) {
+        if let Some(place) = lock.candidate_of(owner) {
             let attempt = lock.candidates[place];
             self.make_room(lock, &attempt, "the server had lost it");
             lock.is_known = true;
             self.decide(lock, place);
-            return held(lock);
+            return lock.hold_of(owner);
         }
         if let Some(waiter) = lock.waiters.iter().find(|one| one.last.owner.is(owner)) {
             let attempt = waiter.last;
@@ -465,7 +450,7 @@ impl WatchStep<'_> {
             self.make_room(lock, &attempt, "the server had lost it");
             lock.candidates.clear();
             self.grant(lock, attempt);
-            return held(lock);
+            return lock.hold_of(owner);
         }
         None
     }
