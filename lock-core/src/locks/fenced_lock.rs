@@ -26,7 +26,7 @@ use crate::locks::short_forms::short_forms;
 /// }
 ///
 /// impl Ledger {
-///     /// Refuses a writer that has been overtaken, and an equal token as well: a failover may issue one again.
+///     /// Refuses a writer that has been overtaken, and an equal token: a failover may issue one again.
 ///     fn write(&mut self, entry: &'static str, token: u64) -> Result<(), &'static str> {
 ///         if self.last_token >= Some(token) {
 ///             return Err("overtaken");
