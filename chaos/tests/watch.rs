@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use chaos::watch::{WatchOptions, WatchedTraffic, Watcher, read_bytes};
 use cluster_config::MonitorLine;
+use proptest::prelude::*;
+use results::history::Line;
 use results::watch::{Certainty, WatchFinding};
 
 const RELEASE: &str =
@@ -1042,4 +1044,86 @@ fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
         .expect_err("noise")
         .to_string();
     assert!(error.starts_with("input:9:"), "{error}");
+}
+
+/// Commands that locks are made of, on two keys by three clients, in no sensible order.
+fn any_command() -> impl Strategy<Value = String> {
+    let commands = [
+        "SET K V NX PX 50",
+        "SET K V PX 50",
+        "SET K V",
+        "SET K V IFEQ V PX 50",
+        "SETNX K V",
+        "SETEX K 1 V",
+        "GETSET K V",
+        "PERSIST K",
+        "PEXPIRE K 50",
+        "EXPIREAT K 1",
+        "PEXPIREAT K 99999999999999999",
+        "PEXPIRE K -1",
+        "DEL K",
+        "DELEX K IFEQ V",
+        "INCR lock:K",
+        "DECR lock:K",
+        "BLPOP lock:K 0",
+        "LPUSH lock:K V",
+        "WATCH K",
+        "GET K",
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "FLUSHALL",
+        "EVALSHA take 1 K V 50",
+        "EVALSHA give 1 K V",
+        "lua get K",
+        "lua pttl K",
+        "lua del K",
+        "lua set K V px 50",
+        "lua hset K V 1",
+        "lua hincrby K V -1",
+        "lua hdel K V",
+        "lua pexpire K 50",
+        "lua decrby K 1",
+        "lua incrby K 1",
+        "lua zadd {K}:set 1700000060000 V",
+        "lua zrem {K}:set V",
+    ];
+    let value = prop::sample::select(vec![A, B, "1", ""]);
+    let key = prop::sample::select(vec!["lock:1", "stock"]);
+    (prop::sample::select(commands.to_vec()), key, value)
+        .prop_map(|(command, key, value)| command.replace('K', key).replace('V', value))
+}
+
+proptest! {
+    #[test]
+    fn no_traffic_is_too_odd(
+        commands in prop::collection::vec((any_command(), 0_usize..5, 0_u16..3, 0_u64..80), 1..120),
+        members in prop::sample::select(vec![0_usize, 3, 5]),
+        effects_only: bool,
+    ) {
+        let mut watcher = Watcher::new(WatchOptions { effects_only, ..WatchOptions::default() });
+        watcher.set_members(members);
+        let (mut ms, count) = (0, commands.len());
+        for (command, source, client, later) in commands {
+            ms += later / 4;
+            watcher.set_group(source, if members > 0 { source } else { 0 });
+            let (client, command) = match command.strip_prefix("lua ") {
+                Some(called) => (0, called),
+                None => (5001 + client, &*command),
+            };
+            let words: Vec<&str> = command.split(' ').collect();
+            // Clocks of servers differ, and step back.
+            let Traffic(line) = Traffic::default().line(ms.saturating_sub(later * 3 % 7), client, &words);
+            watcher.line(source, &MonitorLine::parse(line.trim_end().as_bytes()).unwrap());
+        }
+        let seen = watcher.finish();
+        prop_assert_eq!(seen.report.commands, count as u64);
+        for line in &seen.history {
+            prop_assert!(Line::parse(&line.to_json()).is_ok());
+        }
+        for lock in &seen.report.locks {
+            let ended = lock.released + lock.expired + lock.still_held;
+            prop_assert!(ended <= lock.grants, "{:?}", lock);
+        }
+    }
 }

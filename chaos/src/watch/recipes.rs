@@ -86,7 +86,9 @@ fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_
 
 pub(super) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
     let number = u64::try_from(number?).ok()?;
-    Some(from_us.saturating_add(number.saturating_mul(unit_us)))
+    // A server refuses what is further away; sums of these times stay numbers.
+    let us = number.saturating_mul(unit_us).min(u64::MAX / 4);
+    Some(from_us.saturating_add(us))
 }
 
 /// The end that a command of EXPIRE's family sets; `None`: it is none of them.
