@@ -200,8 +200,8 @@ impl Compared {
     }
 }
 
-/// Clocks of the two records may drift apart by this, and an answer is on its way for so long.
-const APART_NS: i64 = 2_000_000;
+/// Clocks of the two records may drift apart by this, where a machine has more to do than it has processors.
+const APART_NS: i64 = 10_000_000;
 
 /// Compares two records of one load. The owner is right where the connection that the watch names is always the same recorded client's.
 fn compare(dir: &Path) -> Compared {
@@ -237,29 +237,28 @@ fn compare(dir: &Path) -> Compared {
             (most, ahead) = (count, i64::midpoint(*at, bounds[place + 1].0));
         }
     }
-    let is_within =
-        |at: i64, span: (i64, i64)| (span.0 - APART_NS..=span.1 + APART_NS).contains(&(at + ahead));
+    // How far a time of the watch lies outside of a recorded call.
+    let outside = |at: i64, call: (i64, i64)| (call.0 - at - ahead).max(at + ahead - call.1).max(0);
     let mut compared = Compared::default();
     let (mut left, mut pairs) = (seen.iter().collect::<Vec<_>>(), Vec::new());
     for hold in &recorded {
         compared.grants += 1;
         compared.releases += usize::from(hold.released.is_some());
-        let is_same =
-            |other: &&Hold| other.lock == hold.lock && is_within(other.granted.1, hold.granted);
-        let likeness = |other: &Hold| {
-            let ends_alike = match (hold.released, other.released) {
-                (Some(own), Some(others)) => is_within(others.1, own),
-                (own, others) => own.is_none() && others.is_none(),
-            };
-            (
-                !ends_alike,
-                (other.granted.1 + ahead).abs_diff(hold.granted.1),
-            )
+        let granted = |other: &Hold| outside(other.granted.1, hold.granted);
+        let released = |other: &Hold| match (hold.released, other.released) {
+            (Some(own), Some(others)) => outside(others.1, own),
+            (own, others) => i64::from(own.is_some() != others.is_some()) * (APART_NS + 1),
         };
-        let places = left.iter().enumerate().filter(|(_, other)| is_same(other));
+        let likeness = |other: &Hold| {
+            let late_ns = (other.granted.1 + ahead).abs_diff(hold.granted.1);
+            (granted(other) + released(other), late_ns)
+        };
+        let places = left.iter().enumerate();
+        let places =
+            places.filter(|(_, other)| other.lock == hold.lock && granted(other) <= APART_NS);
         let best = places.min_by_key(|(_, other)| likeness(other));
         if let Some((place, other)) = best {
-            pairs.push((hold, other.client.as_str(), !likeness(other).0));
+            pairs.push((hold, other.client.as_str(), released(other) <= APART_NS));
             left.remove(place);
         }
     }
