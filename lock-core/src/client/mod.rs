@@ -100,7 +100,7 @@ impl Client {
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
-    /// # #[path = "../tests/support/mod.rs"]
+    /// # #[path = "../../tests/support/mod.rs"]
     /// # mod support;
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -324,7 +324,7 @@ impl Client {
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, Kind, LostReason};
-    /// # #[path = "../tests/support/mod.rs"]
+    /// # #[path = "../../tests/support/mod.rs"]
     /// # mod support;
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -373,7 +373,7 @@ impl Client {
 /// Connects by a URL with the usual options; in all else as [`Client::connect`].
 ///
 /// ```
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

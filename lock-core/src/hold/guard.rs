@@ -143,7 +143,7 @@ impl Guard {
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, Kind};
-    /// # #[path = "../tests/support/mod.rs"]
+    /// # #[path = "../../tests/support/mod.rs"]
     /// # mod support;
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -179,7 +179,7 @@ impl Guard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # #[path = "../tests/support/mod.rs"]
+    /// # #[path = "../../tests/support/mod.rs"]
     /// # mod support;
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -268,7 +268,7 @@ impl Guard {
     /// [`force_release`](crate::Lock::force_release) gives it back. For work that goes on elsewhere.
     ///
     /// ```
-    /// # #[path = "../tests/support/mod.rs"]
+    /// # #[path = "../../tests/support/mod.rs"]
     /// # mod support;
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -19,7 +19,7 @@ use crate::waiting::gate::unheard_pause;
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

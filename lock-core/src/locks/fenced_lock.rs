@@ -16,7 +16,7 @@ use crate::locks::short_forms::short_forms;
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// /// A resource that several may write to, and that remembers the greatest token it has seen.
 /// #[derive(Default)]

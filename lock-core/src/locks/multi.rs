@@ -34,7 +34,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions, Kind, MultiLock};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

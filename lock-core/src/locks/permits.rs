@@ -46,7 +46,7 @@ pub struct Permit {
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

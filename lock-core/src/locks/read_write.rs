@@ -13,7 +13,7 @@ use crate::locks::lock::Lock;
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

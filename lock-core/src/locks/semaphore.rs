@@ -37,7 +37,7 @@ use crate::servers::server_set::Servers;
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../tests/support/mod.rs"]
+/// # #[path = "../../tests/support/mod.rs"]
 /// # mod support;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
